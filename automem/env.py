@@ -1,0 +1,118 @@
+"""The contract of an environment: a gymnasium env of strings that tells progress and parsed facts.
+
+An environment is a folder `envs/<name>/` whose `__init__.py` exposes `TASKS` (task names, the first is
+the default) and `make(task, **options) -> Env`.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import gymnasium
+from gymnasium import spaces
+
+from automem import plugins
+from automem.errors import UsageError, did_you_mean
+
+#: Longest observation, in characters, that an environment may give.
+MAX_OBSERVATION = 16_384
+
+
+class ActionSpace(spaces.Space[str]):
+    """The space of an environment's action names."""
+
+    def __init__(self, names: Sequence[str], seed: int | None = None) -> None:
+        self.names = tuple(names)
+        super().__init__(shape=(), dtype=None, seed=seed)
+
+    def sample(self, mask: Any | None = None, probability: Any | None = None) -> str:
+        """A random action name; masks are not supported."""
+        return self.names[int(self.np_random.integers(len(self.names)))]
+
+    def contains(self, x: Any) -> bool:
+        """Whether `x` is an action name."""
+        return x in self.names
+
+
+class TextSpace(spaces.Space[str]):
+    """The space of observations: any text of at most `MAX_OBSERVATION` characters."""
+
+    def __init__(self) -> None:
+        super().__init__(shape=(), dtype=None)
+
+    def sample(self, mask: Any | None = None, probability: Any | None = None) -> str:
+        """The empty text; observations are not sampled."""
+        return ""
+
+    def contains(self, x: Any) -> bool:
+        """Whether `x` is a text that is not too long."""
+        return isinstance(x, str) and len(x) <= MAX_OBSERVATION
+
+
+class Env(gymnasium.Env[str, str]):
+    """A text game.
+
+    `reset(seed=…)` and `step(action)` return what gymnasium asks for, and in `info`:
+
+    - `progress`: float in [0, 1], never falling within an episode;
+    - `state`: facts parsed from the game, JSON values only. `position` (a list of ints), where there is
+      one, is what the history helpers count visits by.
+
+    The same seed and actions give the same episode in any process, under any hash seed, on any date.
+    """
+
+    #: What the game is, its rules and its goal, for the system prompt. Static for one env object.
+    instructions: str
+    #: The names that `step` accepts.
+    actions: tuple[str, ...]
+    #: Executed when the model has produced no valid action.
+    default_action: str
+    #: The environment's own limit on steps; the episode is truncated there.
+    max_steps: int
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": []}
+
+    def find_action(self, text: str) -> str | None:
+        """The action that `text` names, or None. Case, spaces and underscores do not matter."""
+        wanted = _fold(text)
+        return next((name for name in self.actions if _fold(name) == wanted), None)
+
+
+def _fold(text: str) -> str:
+    return " ".join(text.casefold().replace("_", " ").split())
+
+
+def tasks(name: str) -> tuple[str, ...]:
+    """The tasks of environment `name`, default first."""
+    return tuple(_module(name).TASKS)
+
+
+def make(name: str, task: str | None = None, **options: Any) -> Env:
+    """Make environment `name` for `task` (None: its default task).
+
+    Raises:
+        UsageError: unknown environment, task or option.
+    """
+    module = _module(name)
+    task = task or module.TASKS[0]
+    if task not in module.TASKS:
+        raise UsageError(f"environment '{name}' has no task '{task}'", did_you_mean(task, module.TASKS))
+    env: Env = module.make(task, **options)
+    return env
+
+
+def _module(name: str) -> Any:
+    folder = plugins.find(plugins.ENV, name)
+    try:
+        return plugins.load_module(folder)
+    except ModuleNotFoundError as missing:
+        raise UsageError(
+            f"environment '{name}' needs the package '{missing.name}'", "pip install 'automem[envs]'"
+        ) from missing
+
+
+def random_actions(env: Env, seed: int, count: int) -> list[str]:
+    """`count` action names drawn with `seed`: what the checks play."""
+    draw = random.Random(seed)
+    return [draw.choice(env.actions) for _ in range(count)]

@@ -1,0 +1,93 @@
+"""A name is a folder on a search path; a folder counts only with its marker file.
+
+Environments are folders with code (`envs/<name>/__init__.py`), scaffolds folders of text
+(`scaffolds/<name>/scaffold.yaml`). Loop 1 writes scaffolds at run time, so both load from anywhere.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from types import ModuleType
+
+from automem.errors import UsageError, nearest
+
+PACKAGE = Path(__file__).resolve().parent
+
+
+@dataclass(frozen=True)
+class PluginKind:
+    """What is looked for: the folder that holds such plugins, and the file that marks one."""
+
+    noun: str
+    folder: str
+    marker: str
+
+
+ENV = PluginKind("environment", "envs", "__init__.py")
+SCAFFOLD = PluginKind("scaffold", "scaffolds", "scaffold.yaml")
+
+
+def search_path(kind: PluginKind) -> list[Path]:
+    """Folders searched, first match wins: $AUTOMEM_PATH, working directory, checkout, installed copy."""
+    roots = [Path(p) for p in os.environ.get("AUTOMEM_PATH", "").split(os.pathsep) if p]
+    roots += [Path.cwd(), PACKAGE.parent, PACKAGE / "_shipped"]
+    return list(dict.fromkeys((root / kind.folder).resolve() for root in roots))
+
+
+def available(kind: PluginKind) -> dict[str, Path]:
+    """Every plugin on the search path, by name, in alphabetical order."""
+    found: dict[str, Path] = {}
+    for place in search_path(kind):
+        if place.is_dir():
+            for folder in place.iterdir():
+                if (folder / kind.marker).is_file():
+                    found.setdefault(folder.name, folder)
+    return dict(sorted(found.items()))
+
+
+def find(kind: PluginKind, name: str) -> Path:
+    """The folder of plugin `name`; a name with a slash in it is a path.
+
+    Raises:
+        UsageError: no such plugin; the hint has the nearest name and the places searched.
+    """
+    if os.sep in name:
+        return _explicit(kind, Path(name))
+    found = available(kind)
+    if name in found:
+        return found[name]
+    close = nearest(name, found)
+    places = ", ".join(str(p) for p in search_path(kind))
+    suggestion = f"did you mean '{close}'? " if close else ""
+    raise UsageError(f"unknown {kind.noun} '{name}'", f"{suggestion}searched: {places}")
+
+
+def _explicit(kind: PluginKind, folder: Path) -> Path:
+    if not (folder / kind.marker).is_file():
+        raise UsageError(f"no {kind.noun} at '{folder}'", f"a {kind.noun} is a folder with a file {kind.marker}")
+    return folder.resolve()
+
+
+def load_module(folder: Path) -> ModuleType:
+    """Import plugin `folder` as a package under a private name, so `envs/crafter` never shadows `crafter`."""
+    digest = blake2b(str(folder.resolve()).encode(), digest_size=4).hexdigest()
+    name = f"_automem_env_{folder.name}_{digest}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(
+        name, folder / "__init__.py", submodule_search_locations=[str(folder)]
+    )
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
