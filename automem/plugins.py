@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+from contextlib import ExitStack
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -69,7 +70,8 @@ def find(kind: PluginKind, name: str) -> Path:
 
 def _explicit(kind: PluginKind, folder: Path) -> Path:
     if not (folder / kind.marker).is_file():
-        raise UsageError(f"no {kind.noun} at '{folder}'", f"a {kind.noun} is a folder with a file {kind.marker}")
+        hint = f"a {kind.noun} is a folder with a file {kind.marker}"
+        raise UsageError(f"no {kind.noun} at '{folder}'", hint)
     return folder.resolve()
 
 
@@ -85,9 +87,8 @@ def load_module(folder: Path) -> ModuleType:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    try:
+    with ExitStack() as undo:
+        undo.callback(sys.modules.pop, name)
         spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[name]
-        raise
+        undo.pop_all()
     return module

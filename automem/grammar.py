@@ -1,0 +1,1 @@
+"""The operations: each declared once, and rendered from there into prompt, parser, grammar and tools."""
