@@ -1,0 +1,144 @@
+"""Reading what people write: YAML files, `-s key=value` overrides, seed lists. Errors name file, line, key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from automem.errors import UsageError, did_you_mean
+
+M = TypeVar("M", bound=BaseModel)
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """A YAML mapping.
+
+    Raises:
+        UsageError: unreadable, not YAML, or not a mapping; names file and line.
+    """
+    try:
+        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path}: not UTF-8 text") from error
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from error
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise UsageError(f"{path}, line {line}: {error.problem}", "this is not valid YAML") from error
+    except yaml.YAMLError as error:
+        raise UsageError(f"{path}: not valid YAML: {error}") from error
+    if not isinstance(data, dict):
+        raise UsageError(f"{path}: expected keys and values", "start with a line such as `name: …`")
+    return data
+
+
+def validate(model: type[M], data: Mapping[str, Any], source: Path | str) -> M:
+    """`data` as a `model`.
+
+    Raises:
+        UsageError: names the source, the line where it is a YAML file, the key, and the nearest known key.
+    """
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = _describe(source, first["loc"])
+        if first["type"] == "extra_forbidden":
+            known = _known_keys(model, first["loc"][:-1])
+            wrong = str(first["loc"][-1])
+            raise UsageError(f"{where}: unknown key '{wrong}'", did_you_mean(wrong, known)) from error
+        raise UsageError(f"{where}: {_lower(first['msg'])}") from error
+
+
+def parse_seeds(text: str) -> list[int]:
+    """Seeds such as `0-9`, `42,43` or `0-3,10`.
+
+    Raises:
+        UsageError: not of that form, or a range that runs backwards.
+    """
+    seeds: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise UsageError(f"--seeds '{text}': '{part}' is not a seed", "write seeds as 0-9 or 42,43 or 0-3,10")
+        start, end = int(first), int(last) if dash else int(first)
+        if end < start:
+            raise UsageError(f"--seeds '{text}': the range {part.strip()} runs backwards", f"write {end}-{start}")
+        seeds += range(start, end + 1)
+    if len(set(seeds)) < len(seeds):
+        raise UsageError(f"--seeds '{text}': a seed stands twice")
+    return seeds
+
+
+def parse_overrides(pairs: Iterable[str]) -> dict[str, Any]:
+    """`key=value` texts as a mapping of dotted keys; values are read as YAML."""
+    overrides: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise UsageError(f"-s '{pair}': expected key=value", "for example -s budget.log_rounds=3")
+        try:
+            overrides[key] = yaml.safe_load(value)
+        except yaml.YAMLError as error:
+            raise UsageError(f"-s '{pair}': the value is not valid YAML") from error
+    return overrides
+
+
+def apply_override(data: dict[str, Any], key: str, value: Any) -> None:
+    """Set dotted `key` in nested `data`, in place."""
+    *parents, last = key.split(".")
+    for parent in parents:
+        inner = data.setdefault(parent, {})
+        if not isinstance(inner, dict):
+            raise UsageError(f"-s {key}: '{parent}' is a value, not a group of keys")
+        data = inner
+    data[last] = value
+
+
+def _describe(source: Path | str, loc: tuple[int | str, ...]) -> str:
+    key = ".".join(str(part) for part in loc)
+    line = _line_of(source, loc) if isinstance(source, Path) else None
+    place = f"{source}, line {line}" if line else str(source)
+    return f"{place}: {key}" if key else place
+
+
+def _line_of(path: Path, loc: tuple[int | str, ...]) -> int | None:
+    """The line on which `loc` stands in a YAML file; the nearest enclosing one if it is missing."""
+    node = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+    line = None
+    for part in loc:
+        if isinstance(node, yaml.MappingNode):
+            pair = next((pair for pair in node.value if pair[0].value == str(part)), None)
+            if pair is None:
+                break
+            line, node = pair[0].start_mark.line + 1, pair[1]
+        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
+            node = node.value[part]
+            line = node.start_mark.line + 1
+        else:
+            break
+    return line
+
+
+def _known_keys(model: type[BaseModel], loc: tuple[int | str, ...]) -> list[str]:
+    """The keys that are known at `loc` below `model`."""
+    current: Any = model
+    for part in loc:
+        if isinstance(part, str) and isinstance(current, type) and part in current.model_fields:
+            current = _inner_model(current.model_fields[part].annotation)
+    return list(current.model_fields) if isinstance(current, type) and issubclass(current, BaseModel) else []
+
+
+def _inner_model(annotation: Any) -> Any:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    found = (_inner_model(arg) for arg in getattr(annotation, "__args__", ()))
+    return next((model for model in found if model is not None), None)
+
+
+def _lower(message: str) -> str:
+    return message[:1].lower() + message[1:]

@@ -1,0 +1,1 @@
+"""Playing episodes: run folders, rollout, resume."""

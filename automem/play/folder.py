@@ -1,0 +1,186 @@
+"""The run folder: what was asked for, what was played, and a lock while it is being written.
+
+    run.json                              config, versions, git commit, evaluator digest, command lines
+    scaffold/                             the scaffold played, by value
+    traces/<env>/<task>/<episode>.jsonl
+    memory/<env>/<task>/<episode>/        final memory directory
+    logs/attempt_<n>/
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from automem.episode import EpisodeSpec, Limits, ModelSpec
+from automem.errors import RunError, UsageError
+from automem.models.base import Role
+
+
+class RunConfig(BaseModel):
+    """What a run plays: one env with one scaffold and models, over tasks and seeds."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    env: str
+    tasks: list[str]
+    options: dict[str, Any] = Field(default_factory=dict)
+    seeds: list[int]
+    scaffold: str
+    scaffold_digest: str
+    models: dict[Role, ModelSpec]
+    limits: Limits = Field(default_factory=Limits)
+
+    def specs(self) -> list[EpisodeSpec]:
+        """The episodes of the run, task by task, seed by seed."""
+        shared = self.model_dump(exclude={"tasks", "seeds"})
+        return [EpisodeSpec(task=task, seed=seed, **shared) for task in self.tasks for seed in self.seeds]
+
+    def differences(self, other: RunConfig) -> list[str]:
+        """The settings, other than tasks and seeds, in which two configs differ."""
+        mine, theirs = self.model_dump(mode="json"), other.model_dump(mode="json")
+        return [
+            f"{key}: {_short(theirs[key])} there, {_short(mine[key])} here"
+            for key in mine
+            if key not in ("tasks", "seeds") and mine[key] != theirs[key]
+        ]
+
+    def extended(self, other: RunConfig) -> RunConfig:
+        """This config with the tasks and seeds of `other` added."""
+        tasks = list(dict.fromkeys(other.tasks + self.tasks))
+        seeds = list(dict.fromkeys(other.seeds + self.seeds))
+        return self.model_copy(update={"tasks": tasks, "seeds": seeds})
+
+
+class RunFolder:
+    """One run on disk. Reading needs no lock; `writing` takes it."""
+
+    def __init__(self, path: Path, config: RunConfig, record: dict[str, Any]) -> None:
+        self.path = path
+        self.config = config
+        self.record = record
+
+    @classmethod
+    def read(cls, path: Path) -> RunFolder:
+        """The run at `path`.
+
+        Raises:
+            UsageError: there is no run there, or its `run.json` is damaged.
+        """
+        file = path / "run.json"
+        if not file.is_file():
+            raise UsageError(f"no run at '{path}': there is no {file}", "runs are written by `automem run -o`")
+        try:
+            record = json.loads(file.read_text(encoding="utf-8"))
+            return cls(path, RunConfig.model_validate(record["config"]), record)
+        except (json.JSONDecodeError, KeyError, ValidationError) as error:
+            raise UsageError(f"{file} is damaged: {error}") from error
+
+    @property
+    def name(self) -> str:
+        """The name of the run: its folder as it was given."""
+        return str(self.path)
+
+    def trace_path(self, spec: EpisodeSpec) -> Path:
+        """Where the trace of `spec` is."""
+        return self.path / "traces" / spec.env / spec.task / f"{spec.id}.jsonl"
+
+    def memory_path(self, spec: EpisodeSpec) -> Path:
+        """Where the memory directory of `spec` is."""
+        return self.path / "memory" / spec.env / spec.task / spec.id
+
+    @contextmanager
+    def writing(self) -> Iterator[Path]:
+        """Hold the run's lock; yields a new `logs/attempt_<n>` folder.
+
+        Raises:
+            UsageError: another process writes here; the message names its host and pid.
+        """
+        with _locked(self.path / "run.lock"):
+            logs = self.path / "logs"
+            logs.mkdir(exist_ok=True)
+            attempt = logs / f"attempt_{1 + sum(1 for _ in logs.glob('attempt_*'))}"
+            attempt.mkdir()
+            yield attempt
+
+    def save(self) -> None:
+        """Write `run.json`, whole or not at all."""
+        self.record["config"] = self.config.model_dump(mode="json")
+        write_atomically(self.path / "run.json", json.dumps(self.record, indent=2) + "\n")
+
+
+def open_run(path: Path, config: RunConfig, record: dict[str, Any], redo: bool) -> RunFolder:
+    """The run folder at `path` for `config`: new, or an earlier one of the same settings, extended.
+
+    Raises:
+        UsageError: the folder holds a run of other settings (the message says which) or something else.
+    """
+    if redo and (path / "run.json").is_file():
+        with _locked(path / "run.lock"):
+            shutil.rmtree(path / "traces", ignore_errors=True)
+            shutil.rmtree(path / "memory", ignore_errors=True)
+            (path / "run.json").unlink()
+    if (path / "run.json").is_file():
+        folder = RunFolder.read(path)
+        if differences := config.differences(folder.config):
+            raise UsageError(
+                f"{path} was made with other settings: {'; '.join(differences)}",
+                "choose another -o, or --redo to throw the earlier run away",
+            )
+        return RunFolder(path, config.extended(folder.config), folder.record)
+    _refuse_foreign(path)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunError(f"cannot make {path}: {error.strerror}") from error
+    return RunFolder(path, config, record)
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write a text file so that no reader ever sees half of it."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise RunError(f"cannot write {path}: {error.strerror}") from error
+
+
+def _refuse_foreign(path: Path) -> None:
+    if path.is_file():
+        raise UsageError(f"-o {path}: there is a file of that name")
+    allowed = {"run.lock", "logs", "scaffold"}
+    if path.is_dir() and (others := sorted({p.name for p in path.iterdir()} - allowed)):
+        raise UsageError(f"-o {path}: the folder holds something else ({others[0]}, …)", "choose a new folder")
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    with path.open("a+", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            file.seek(0)
+            raise UsageError(
+                f"{path.parent} is being written by {file.read().strip() or 'another process'}",
+                "wait for it, or choose another -o",
+            ) from error
+        file.truncate(0)
+        file.write(f"pid {os.getpid()} on {socket.gethostname()}")
+        file.flush()
+        yield
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 100 else text[:97] + "..."
