@@ -1,0 +1,74 @@
+"""The parameters of a Courier game and the three shipped settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from automem.errors import UsageError, did_you_mean
+
+from .names import PARCELS, ROOMS
+
+#: Parcels that one room holds; it bounds the length of an observation.
+SHELF = 6
+
+
+@dataclass(frozen=True)
+class CourierTask:
+    """One game: sizes in rooms, `horizon` in steps, rates as chances.
+
+    `move_rate` is the chance a step that somebody moves a parcel, `news_rate` the chance that such a move is
+    told. One side of the grid is even, so that a closed tour through all rooms exists.
+    """
+
+    width: int
+    height: int
+    horizon: int
+    parcels: int
+    orders: int
+    move_rate: float
+    news_rate: float
+
+    def __post_init__(self) -> None:
+        rooms = self.width * self.height
+        rules = {
+            "width and height must be 2 to 9": 2 <= self.width <= 9 and 2 <= self.height <= 9,
+            "width or height must be even": rooms % 2 == 0,
+            f"parcels must be 2 to {len(PARCELS)}": 2 <= self.parcels <= len(PARCELS),
+            f"there must be at most {SHELF} parcels a room": self.parcels <= SHELF * rooms,
+            "horizon and orders must be positive": self.horizon > 0 and self.orders > 0,
+            "move_rate and news_rate must be 0 to 1": 0 <= self.move_rate <= 1 and 0 <= self.news_rate <= 1,
+        }
+        for rule, kept in rules.items():
+            if not kept:
+                raise UsageError(f"courier: {rule}", f"given: {self}")
+
+
+SETTINGS = {
+    "small": CourierTask(width=4, height=4, horizon=160, parcels=10, orders=16, move_rate=0.1, news_rate=0.5),
+    "long": CourierTask(
+        width=6, height=6, horizon=1_000, parcels=20, orders=80, move_rate=0.1, news_rate=0.5
+    ),
+    "huge": CourierTask(
+        width=8, height=8, horizon=10_000, parcels=40, orders=600, move_rate=0.1, news_rate=0.5
+    ),
+}
+TASKS = tuple(SETTINGS)
+
+assert len(ROOMS) == len(set(ROOMS)) == len(PARCELS) == len(set(PARCELS)) == 72
+
+
+def setting(task: str, options: dict[str, Any]) -> CourierTask:
+    """The setting of `task` with `options` in place of its own values.
+
+    Raises:
+        UsageError: an option that does not exist, of the wrong type or out of range.
+    """
+    base = SETTINGS[task]
+    types = {field.name: type(getattr(base, field.name)) for field in fields(base)}
+    for name, value in options.items():
+        if name not in types:
+            raise UsageError(f"courier has no option '{name}'", did_you_mean(name, types))
+        if type(value) is not types[name] and not (types[name] is float and type(value) is int):
+            raise UsageError(f"courier: option '{name}' must be {types[name].__name__}, not {value!r}")
+    return replace(base, **options)
