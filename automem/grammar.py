@@ -117,6 +117,22 @@ def parse(text: str) -> list[Operation | Malformed]:
     return found
 
 
+def without(text: str, name: str) -> str:
+    """A reply in the tags dialect with every operation called `name` cut out, the rest untouched."""
+    kept, position, opened = [], 0, False
+    for tag in _tags(text):
+        found = tag[2].upper()
+        if opened:
+            position = tag.end() if found == "END" else tag.start()
+        if not opened or found != "END":
+            opened = found == name
+            if opened:
+                kept.append(text[position : tag.start()])
+        else:
+            opened = False
+    return "".join([*kept, "" if opened else text[position:]])
+
+
 def parse_tool_calls(calls: Sequence[ToolCall]) -> list[Operation | Malformed]:
     """One result for each native tool call, in order; names and JSON arguments are not trusted."""
     return [_from_tool_call(call) for call in calls]
