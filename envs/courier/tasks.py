@@ -7,7 +7,7 @@ from typing import Any
 
 from automem.errors import UsageError, did_you_mean
 
-from .names import PARCELS, ROOMS
+from .names import PARCELS
 
 #: Parcels that one room holds; it bounds the length of an observation.
 SHELF = 6
@@ -45,17 +45,17 @@ class CourierTask:
 
 
 SETTINGS = {
-    "small": CourierTask(width=4, height=4, horizon=160, parcels=10, orders=16, move_rate=0.1, news_rate=0.5),
+    "small": CourierTask(
+        width=6, height=4, horizon=200, parcels=12, orders=20, move_rate=0.25, news_rate=0.5
+    ),
     "long": CourierTask(
-        width=6, height=6, horizon=1_000, parcels=20, orders=80, move_rate=0.1, news_rate=0.5
+        width=6, height=6, horizon=1_000, parcels=24, orders=90, move_rate=0.3, news_rate=0.5
     ),
     "huge": CourierTask(
-        width=8, height=8, horizon=10_000, parcels=40, orders=600, move_rate=0.1, news_rate=0.5
+        width=8, height=8, horizon=10_000, parcels=40, orders=760, move_rate=0.3, news_rate=0.5
     ),
 }
 TASKS = tuple(SETTINGS)
-
-assert len(ROOMS) == len(set(ROOMS)) == len(PARCELS) == len(set(PARCELS)) == 72
 
 
 def setting(task: str, options: dict[str, Any]) -> CourierTask:
