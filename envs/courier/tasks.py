@@ -35,7 +35,7 @@ class CourierTask:
             "width and height must be 2 to 9": 2 <= self.width <= 9 and 2 <= self.height <= 9,
             "width or height must be even": rooms % 2 == 0,
             f"parcels must be 2 to {len(PARCELS)}": 2 <= self.parcels <= len(PARCELS),
-            f"there must be at most {SHELF} parcels a room": self.parcels <= SHELF * rooms,
+            f"parcels must be fewer than {SHELF} times the rooms": self.parcels < SHELF * rooms,
             "horizon and orders must be positive": self.horizon > 0 and self.orders > 0,
             "move_rate and news_rate must be 0 to 1": 0 <= self.move_rate <= 1 and 0 <= self.news_rate <= 1,
         }
