@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import os
 import random
 import time
@@ -63,7 +64,7 @@ class ChatSettings(BaseModel):
         if url is None:
             return None
         parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
             raise ValueError("must be a URL such as http://127.0.0.1:8000/v1")
         if parts.username or parts.password:
             raise ValueError("must not hold credentials: name a variable in `api_key_env`")
@@ -263,8 +264,13 @@ class ChatModel:
 
     def _exhausted(self, failed: _Failed, attempts: int) -> ModelFailure:
         times = "once" if attempts == 1 else f"{attempts} times"
-        again = ", not retried as the server was down before" if self._dead and attempts == 1 else ""
-        hint = f"is the server up? try: curl {self._url}/models" if failed.silent else "see the server's log"
+        again = ", not tried again as the server was down before" if self._dead else ""
+        if failed.silent:
+            hint = f"is the server up? try: curl {self._url}/models"
+        elif failed.status == 429:
+            hint = "play fewer episodes at a time, or raise `retries`"
+        else:
+            hint = "see the server's log"
         return ModelFailure(f"{self.name} at {self._url} failed {times}{again}, last: {failed}", hint)
 
 
@@ -335,9 +341,10 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
 
 def _number(text: str | None) -> float | None:
     try:
-        return float(text) if text else None
+        number = float(text or "nan")
     except ValueError:
         return None
+    return number if math.isfinite(number) else None
 
 
 def _short(text: str, longest: int = 300) -> str:
