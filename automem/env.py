@@ -7,17 +7,22 @@ the default) and `make(task, **options) -> Env`.
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import gymnasium
 from gymnasium import spaces
 
 from automem import plugins
-from automem.errors import UsageError, did_you_mean
+from automem.errors import EnvFailure, UsageError, did_you_mean
 
 #: Longest observation, in characters, that an environment may give.
 MAX_OBSERVATION = 16_384
+
+
+#: What an environment's code may raise when it is at fault.
+_RAISED = (ArithmeticError, AssertionError, AttributeError, LookupError, OSError, RuntimeError, TypeError, ValueError)
 
 
 class ActionSpace(spaces.Space[str]):
@@ -110,6 +115,15 @@ def _module(name: str) -> Any:
         raise UsageError(
             f"environment '{name}' needs the package '{missing.name}'", "pip install 'automem[envs]'"
         ) from missing
+
+
+@contextmanager
+def boundary(where: str) -> Iterator[None]:
+    """Whatever the environment's own code raises is a failure of this episode, and of no other."""
+    try:
+        yield
+    except _RAISED as error:
+        raise EnvFailure(f"{type(error).__name__} in {where}: {error}") from error
 
 
 def random_actions(env: Env, seed: int, count: int) -> list[str]:

@@ -52,8 +52,8 @@ class Prompt:
 class Policy(Protocol):
     """Decides the operations of one reply from one prompt. Keeps nothing between calls."""
 
-    def reply(self, prompt: Prompt) -> list[Operation]:
-        """The operations to write, in order."""
+    def reply(self, prompt: Prompt) -> list[Operation] | str:
+        """The operations to write, in order; a text is sent as it is."""
         ...
 
 
@@ -67,6 +67,8 @@ class ScriptedModel:
     async def generate(self, messages: Sequence[Message], request: Request) -> Completion:
         """Answer with the policy's operations, in the dialect that the request asks for."""
         operations = self._policy.reply(read_prompt(messages, request))
+        if isinstance(operations, str):
+            return Completion(operations, estimate_usage(messages, operations))
         if request.tools:
             calls = render_tool_calls(operations)
             return Completion("", estimate_usage(messages, str(calls)), tool_calls=tuple(calls))

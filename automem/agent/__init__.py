@@ -1,0 +1,1 @@
+"""The inner agent: LOG, PLAN, GAMEPLAY at every step."""

@@ -1,0 +1,123 @@
+"""`Agent`: at each step LOG what just happened, PLAN from memory, commit one action."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from automem.agent.context import History
+from automem.agent.gameplay import gameplay
+from automem.agent.log import log
+from automem.agent.plan import plan
+from automem.agent.turn import Setting, Spent, Turn, Worker, system_prompt, turn_variables
+from automem.episode import EpisodeSpec
+from automem.memory.files import Memory
+from automem.models.base import Model, Role
+from automem.scaffold.logic import Logic
+from automem.scaffold.prompts import Prompts
+from automem.scaffold.spec import Scaffold
+from automem.trace import Call, Step
+
+if TYPE_CHECKING:
+    from automem.env import Env
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What the agent does at one step, and the calls that led to it."""
+
+    action: str
+    proposed: str | None
+    fallback: bool
+    rejections: list[str]
+    calls: list[Call]
+
+
+class Agent:
+    """Plays one episode with one scaffold: one or two models, one memory directory."""
+
+    def __init__(
+        self, spec: EpisodeSpec, scaffold: Scaffold, env: Env, models: Mapping[Role, Model], worker: Worker
+    ) -> None:
+        """`models` has `gameplay` and, if another model keeps memory, `memory`."""
+        prompts = Prompts(scaffold.name, scaffold.prompts)
+        logic = Logic(scaffold.name, scaffold.logic)
+        self.history = History(scaffold.spec.budget.history)
+        self.spent = Spent()
+        self.memory = make_memory(scaffold, logic)
+        self._setting = Setting(
+            spec=spec,
+            scaffold=scaffold,
+            env=env,
+            models={"memory": models.get("memory", models["gameplay"]), "gameplay": models["gameplay"]},
+            memory=self.memory,
+            prompts=prompts,
+            logic=logic,
+            worker=worker,
+            spent=self.spent,
+            system=system_prompt(scaffold, prompts, env),
+        )
+
+    async def act(self, observation: str, state: dict[str, Any]) -> Decision:
+        """One step: observation in, action out.
+
+        Raises:
+            EpisodeFailure: the model could not be asked, the scaffold is at fault, or a limit is reached.
+                An outage never becomes an action.
+        """
+        setting = self._setting
+        history = self.history.export()
+        variables = turn_variables(setting, observation, state, history)
+        turn = Turn(setting, history["step"], variables)
+        variables["blocks"] = await self._observe(state, history)
+        if turn.step > 0 and turn.offered("log"):
+            await log(turn)
+        await self._write_auto_files(state, history)
+        action = await (plan(turn) if setting.scaffold.spec.plan == "merged" else gameplay(turn))
+        return Decision(
+            action=setting.env.default_action if action is None else action,
+            proposed=turn.proposed,
+            fallback=action is None,
+            rejections=turn.rejections,
+            calls=turn.calls,
+        )
+
+    def record(self, step: Step, state: dict[str, Any], after: str, after_state: dict[str, Any]) -> None:
+        """Take note of a step that was played (or replayed) and of the observation and state after it."""
+        self.history.record(
+            observation=step.observation,
+            state=state,
+            action=step.action,
+            proposed=step.proposed,
+            fallback=step.fallback,
+            reward=step.reward,
+            progress=step.progress,
+            next_observation=after,
+            next_state=after_state,
+        )
+
+    async def _observe(self, state: dict[str, Any], history: dict[str, Any]) -> dict[str, str]:
+        logic = self._setting.logic
+        if "observe" not in logic.functions:
+            return {}
+        return await self._setting.worker(logic.observe, state, history, step=history["step"])
+
+    async def _write_auto_files(self, state: dict[str, Any], history: dict[str, Any]) -> None:
+        logic, memory = self._setting.logic, self.memory
+        if "auto_files" not in logic.functions:
+            return
+        files = {name: memory.text(name) for name in memory.names()}
+        written = await self._setting.worker(logic.auto_files, state, history, files, step=history["step"])
+        for name, text in written.items():
+            memory.set_auto(name, text)
+
+
+def make_memory(scaffold: Scaffold, logic: Logic) -> Memory:
+    """The memory of a fresh episode: declared files with their initial contents."""
+
+    def upsert(file: str, rows: list[dict[str, Any]], entry: dict[str, Any]) -> Any:
+        return logic.call("upsert", file, rows, entry, step=entry["step"])
+
+    spec = scaffold.spec
+    return Memory(spec.files, spec.memory, scaffold.initial, upsert if "upsert" in logic.functions else None)

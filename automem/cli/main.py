@@ -1,0 +1,61 @@
+"""The `automem` command. Errors become `error:` and `hint:`; ^C leaves a resumable run and exits 130."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import typer
+
+from automem.cli import doctor, env, run, scaffold, serve, table, trace
+from automem.errors import AutoMemError, UsageError
+
+app = typer.Typer(
+    name="automem",
+    help="Agents that play long games with a directory of text files as memory.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "AUTOMEM"},
+)
+for verb in (run.run, table.table, serve.serve, doctor.doctor):
+    app.command()(verb)
+for noun in (trace, scaffold, env):
+    app.add_typer(noun.app)
+
+
+@app.callback()
+def options(debug: bool = typer.Option(False, "--debug", help="Show the traceback of an error.")) -> None:
+    """Agents that play long games with a directory of text files as memory."""
+    if debug:
+        os.environ["AUTOMEM_DEBUG"] = "1"
+
+
+def main() -> None:
+    """Run the command line and exit: 0, 1 failure, 2 usage, 130 on ^C."""
+    sys.exit(_exit_code())
+
+
+def _exit_code() -> int:
+    try:
+        return int(app(standalone_mode=False) or 0)
+    except AutoMemError as error:
+        if os.environ.get("AUTOMEM_DEBUG"):
+            raise
+        _say(str(error), error.hint)
+        return 2 if isinstance(error, UsageError) else 1
+    except typer.TyperException as error:
+        _say(getattr(error, "message", str(error)), "automem --help lists the commands")
+        return 2
+    except typer.Abort:
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def _say(message: str, hint: str | None) -> None:
+    message = message[:1].lower() + message[1:]
+    print(f"error: {message}", file=sys.stderr)
+    if hint:
+        print(f"hint: {hint}", file=sys.stderr)

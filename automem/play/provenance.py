@@ -1,0 +1,69 @@
+"""What a run was made with: versions, git commit, command line, and a digest of the evaluator."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from functools import cache
+from hashlib import blake2b
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from automem import plugins
+
+PACKAGES = ("automem", "gymnasium", "crafter", "nle", "minihack", "openai", "pydantic-monty", "torch", "vllm")
+_CREDENTIALS = re.compile(r"//[^/@\s]*@")
+
+
+def record(env: str) -> dict[str, Any]:
+    """The facts that go into `run.json` beside the config. No environment variable, no key."""
+    return {
+        "versions": {"python": sys.version.split()[0], **versions()},
+        "git": git_commit(plugins.PACKAGE.parent),
+        "evaluator": evaluator_digest(env),
+        "commands": [command_line()],
+    }
+
+
+def versions() -> dict[str, str]:
+    """The installed versions of the packages that can change a result."""
+    found = {}
+    for name in PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def command_line() -> str:
+    """The command as typed, without credentials in addresses."""
+    return _CREDENTIALS.sub("//", " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]))
+
+
+@cache
+def git_commit(folder: Path) -> str | None:
+    """The commit of the checkout, with `+changes` when the tree differs from it; None outside a checkout."""
+    if not (folder / ".git").exists():
+        return None
+    head = _git(folder, "rev-parse", "HEAD")
+    return f"{head}+changes" if head and _git(folder, "status", "--porcelain") else head
+
+
+def evaluator_digest(env: str) -> str:
+    """Digest of the code that plays and measures: the package and the environment's folder."""
+    files = sorted(plugins.PACKAGE.rglob("*.py")) + sorted(plugins.find(plugins.ENV, env).rglob("*.py"))
+    hasher = blake2b(digest_size=8)
+    for file in files:
+        hasher.update(file.name.encode() + b"\0" + file.read_bytes())
+    return hasher.hexdigest()
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    try:
+        done = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=10)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None

@@ -1,0 +1,108 @@
+"""A run: the episodes of one config, played into one folder. Running it again resumes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+from automem.display import Display, run_display
+from automem.episode import EpisodeSpec
+from automem.models.base import Model, Role
+from automem.play import provenance
+from automem.play.folder import RunConfig, RunFolder, open_run
+from automem.play.rollout import Rollout, rollout_all
+from automem.scaffold.spec import Scaffold
+from automem.trace import Result, Step, read_result
+
+
+@dataclass(frozen=True)
+class Played:
+    """What became of a run: its folder, and the results of all its episodes."""
+
+    folder: RunFolder
+    results: dict[str, Result]
+
+    @property
+    def failures(self) -> list[Result]:
+        """The episodes that failed and are owed again."""
+        return [result for result in self.results.values() if result.failure]
+
+
+def play_run(
+    out: Path,
+    config: RunConfig,
+    scaffold: Scaffold,
+    models: Mapping[Role, Model],
+    jobs: int,
+    redo: bool = False,
+) -> Played:
+    """Play, or go on with, the run of `config` in the folder `out`.
+
+    Raises:
+        UsageError: `out` holds another run, or is being written by another process.
+        RunError: the folder cannot be written.
+        KeyboardInterrupt: ^C; everything played so far is on the disk.
+    """
+    folder = open_run(out, config, provenance.record(config.env), redo)
+    with folder.writing() as attempt:
+        folder.save()
+        scaffold.save(folder.path / "scaffold")
+        specs = folder.config.specs()
+        finished = {spec.id: result for spec in specs if (result := _finished(folder, spec)) is not None}
+        owed = [spec for spec in specs if spec.id not in finished]
+        name = f"{config.env} {scaffold.name}"
+        with run_display(name, len(specs), len(finished)) as display, (attempt / "events.jsonl").open("w") as events:
+            rollout = Rollout(folder, scaffold, models, _EventLog(events, display))
+            results = asyncio.run(_play(rollout, owed, jobs, models))
+    return Played(folder, finished | {spec.id: result for spec, result in zip(owed, results, strict=True)})
+
+
+async def _play(
+    rollout: Rollout, owed: list[EpisodeSpec], jobs: int, models: Mapping[Role, Model]
+) -> list[Result]:
+    # A batch scheduler stops a job by SIGTERM: it is answered like ^C.
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, signal.raise_signal, signal.SIGINT)
+    try:
+        return await rollout_all(rollout, owed, jobs)
+    finally:
+        for model in dict.fromkeys(models.values()):
+            await model.close()
+
+
+def _finished(folder: RunFolder, spec: EpisodeSpec) -> Result | None:
+    path = folder.trace_path(spec)
+    result = read_result(path) if path.exists() else None
+    return result if result is not None and result.failure is None else None
+
+
+class _EventLog:
+    """Writes when episodes start and end into the attempt's log, and passes everything on to the display."""
+
+    def __init__(self, file: TextIO, display: Display) -> None:
+        self._file = file
+        self._display = display
+
+    def started(self, spec: EpisodeSpec, steps: int, max_steps: int) -> None:
+        """Log and pass on."""
+        self._write(spec, event="started", steps=steps)
+        self._display.started(spec, steps, max_steps)
+
+    def stepped(self, spec: EpisodeSpec, step: Step) -> None:
+        """Pass on."""
+        self._display.stepped(spec, step)
+
+    def finished(self, spec: EpisodeSpec, result: Result) -> None:
+        """Log and pass on."""
+        self._write(spec, event="finished", **result.model_dump(exclude_none=True))
+        self._display.finished(spec, result)
+
+    def _write(self, spec: EpisodeSpec, **facts: Any) -> None:
+        line = {"time": round(time.time(), 3), "episode": spec.id, "task": spec.task, **facts}
+        self._file.write(json.dumps(line) + "\n")
+        self._file.flush()

@@ -1,0 +1,1 @@
+"""Scaffolds: file schema, upsert logic, prompts and budgets, as a folder."""

@@ -1,0 +1,88 @@
+"""Rendering prompts: sandboxed Jinja2 with undefined variables refused.
+
+Templates see `observation`, `state`, `history`, `memory`, `blocks`, `budget`, `phase`, `operations` and
+`step`; the system prompt sees only what is the same for the whole episode: `instructions`, `actions`,
+`default_action`, `files`, `operations_help`. Partials under `automem/` (observation, memory, actions,
+operations) carry the headings that scripted policies and trace readers look for.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from jinja2 import BaseLoader, DictLoader, StrictUndefined, Template, TemplateError, TemplateNotFound
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from automem.errors import ScaffoldFailure
+from automem.memory.files import Memory
+
+
+class MemoryView:
+    """What a template may see of memory: the index and the text of a file. Nothing that writes."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+
+    @property
+    def index(self) -> str:
+        """One line per file."""
+        return self._memory.index()
+
+    def text(self, name: str) -> str:
+        """The contents of file `name`."""
+        return self._memory.text(name)
+
+
+class Prompts:
+    """The templates of one scaffold."""
+
+    def __init__(self, scaffold: str, sources: Mapping[str, str]) -> None:
+        self._scaffold = scaffold
+        self._environment = ImmutableSandboxedEnvironment(
+            loader=DictLoader({**_partials(), **sources}),
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            keep_trailing_newline=False,
+            cache_size=-1,
+        )
+        self._templates: dict[str, Template] = {}
+
+    def render(self, name: str, variables: Mapping[str, Any], step: int) -> str:
+        """Template `name` with `variables`, without surrounding blank lines.
+
+        Raises:
+            ScaffoldFailure: names template, line and step.
+        """
+        try:
+            if name not in self._templates:
+                self._templates[name] = self._environment.get_template(name)
+            return self._templates[name].render(variables).strip()
+        except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
+            raise ScaffoldFailure(
+                f"scaffold '{self._scaffold}': prompts/{name}, line {_line(error, name)}, step {step}: {_what(error)}"
+            ) from error
+
+
+@cache
+def _partials() -> dict[str, str]:
+    folder = resources.files("automem.scaffold") / "partials"
+    return {f"automem/{file.name}": file.read_text(encoding="utf-8") for file in folder.iterdir()}
+
+
+def _line(error: Exception, template: str) -> int | str:
+    """The template line that raised; Jinja2 rewrites tracebacks to template lines."""
+    if isinstance(lineno := getattr(error, "lineno", None), int):
+        return lineno
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == "<template>" or f.filename.endswith(".j2")]
+    return frames[-1].lineno or "?" if frames else "?"
+
+
+def _what(error: Exception) -> str:
+    if isinstance(error, TemplateNotFound):
+        return f"no template '{error.name}'"
+    return str(error) or type(error).__name__
