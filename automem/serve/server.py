@@ -127,6 +127,9 @@ class _Service:
             if isinstance(fault, int):
                 return _faulty_status(fault, self.faults.retry_after)
             return await self._answer(await http.body(), number, fault)
+        except asyncio.CancelledError:
+            # Only the shutdown cancels; without an answer it would end in a traceback for each request.
+            return _error(503, "the server is stopping")
         finally:
             self.in_flight -= 1
 

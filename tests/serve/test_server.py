@@ -5,9 +5,11 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -212,6 +214,20 @@ def test_interrupting_is_clean_and_quiet():
         assert process.wait(10) == 130
         assert process.stdout.read() == "closed\n"
         assert process.stderr.read() == ""
+
+
+@pytest.mark.slow
+def test_interrupting_answers_those_who_wait():
+    process, url = start("delay=60")
+    with process, ThreadPoolExecutor() as pool:
+        waiting = pool.submit(say, url, "hello")
+        while call(url.removesuffix("/v1") + "/health")[1]["in_flight"] == 0:
+            time.sleep(0.01)
+        os.kill(process.pid, signal.SIGINT)
+        status, answer = waiting.result(10)
+        assert (status, answer["error"]["message"]) == (503, "the server is stopping")
+        assert process.wait(10) == 130
+        assert "Traceback" not in process.stderr.read()
 
 
 def test_a_taken_port_is_named(parrot):
