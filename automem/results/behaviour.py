@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 from automem.episode import text_digest
-from automem.memory.files import Splice
+from automem.memory.kinds import Splice
 from automem.trace import Step, TraceReader
 
 #: Operations that put text into a file.

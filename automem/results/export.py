@@ -1,0 +1,111 @@
+"""Rows to train on: one chat row per model call of a trace, word for word.
+
+A row is TRL's conversational prompt/completion form with its provenance beside it. Native tool calls take the
+form of the OpenAI wire, their arguments the JSON text that the model wrote.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, TextIO
+
+from automem.errors import UsageError
+from automem.models.base import Message, Phase, Role, ToolCall
+from automem.trace import Call, TraceReader
+
+#: Rows that go into one parquet row group: what is held in memory at a time.
+_GROUP = 1_000
+
+
+def rows(
+    paths: Iterable[Path], role: Role | None = None, phase: Phase | None = None
+) -> Iterator[dict[str, Any]]:
+    """The calls of the traces at `paths`, in order; of `role` and `phase` only, where given.
+
+    A row has `prompt` and `completion` (lists of messages), `episode`, `env`, `task`, `seed`, `step`,
+    `phase`, `role`, and `call`, the number of the call within its step.
+
+    Raises:
+        UsageError: a path is not a trace.
+    """
+    for path in paths:
+        reader = TraceReader(path)
+        spec = reader.spec
+        place = {"episode": spec.id, "env": spec.env, "task": spec.task, "seed": spec.seed}
+        for step in reader.steps():
+            for number, call in enumerate(step.calls):
+                if role in (None, call.role) and phase in (None, call.phase):
+                    yield _chat(call) | place | _turn(step.t, number, call)
+
+
+def write_jsonl(rows: Iterable[dict[str, Any]], out: TextIO) -> int:
+    """Write one row a line; gives the number of rows."""
+    count = 0
+    for row in rows:
+        out.write(json.dumps(row, ensure_ascii=False) + "\n")
+        count += 1
+    return count
+
+
+def write_parquet(rows: Iterable[dict[str, Any]], path: Path) -> int:
+    """Write rows to a parquet file; gives the number of rows.
+
+    Raises:
+        UsageError: pyarrow is not installed.
+    """
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ModuleNotFoundError as error:
+        raise UsageError("parquet files need pyarrow", "pip install 'automem[parquet]'") from error
+    schema = _schema(pa)
+    count, rest = 0, iter(rows)
+    with pq.ParquetWriter(path, schema) as writer:
+        while group := list(islice(rest, _GROUP)):
+            writer.write_table(pa.Table.from_pylist(group, schema))
+            count += len(group)
+    return count
+
+
+def _chat(call: Call) -> dict[str, Any]:
+    answer: Message = {"role": "assistant", "content": call.reply}
+    if call.tool_calls:
+        answer["tool_calls"] = call.tool_calls
+    return {"prompt": [_message(message) for message in call.messages], "completion": [_message(answer)]}
+
+
+def _turn(step: int, number: int, call: Call) -> dict[str, Any]:
+    return {"step": step, "phase": call.phase, "role": call.role, "call": number}
+
+
+def _message(message: Message) -> dict[str, Any]:
+    wired: dict[str, Any] = dict(message)
+    if calls := message.get("tool_calls"):
+        wired["tool_calls"] = _wired(calls)
+    return wired
+
+
+def _wired(calls: Sequence[ToolCall]) -> list[dict[str, Any]]:
+    return [
+        {
+            "id": call["id"],
+            "type": "function",
+            "function": {"name": call["name"], "arguments": call["arguments"]},
+        }
+        for call in calls
+    ]
+
+
+def _schema(pa: Any) -> Any:
+    """Given, not inferred: a first group without tool calls must not leave out those of the next."""
+    text, number = pa.string(), pa.int64()
+    function = pa.struct({"name": text, "arguments": text})
+    calls = pa.list_(pa.struct({"id": text, "type": text, "function": function}))
+    message = pa.struct({"role": text, "content": text, "tool_calls": calls, "tool_call_id": text})
+    chat = pa.list_(message)
+    place = {"episode": text, "env": text, "task": text, "seed": number}
+    turn = {"step": number, "phase": text, "role": text, "call": number}
+    return pa.schema({"prompt": chat, "completion": chat, **place, **turn})
