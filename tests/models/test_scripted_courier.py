@@ -69,9 +69,10 @@ def test_log_prefers_a_table_and_uses_names_as_keys():
 @pytest.mark.parametrize(("kind", "operation"), [("table", "UPSERT"), ("log", "APPEND")])
 def test_log_chooses_files_by_name(kind, operation):
     files = [FileEntry(name, kind, 0) for name in ("other.md", "places.md", "parcels.md")]
-    written = [line.split("|")[1:3] for line in reply("log", SEEN, files)[:-1]]
-    assert {name for name, _ in written} == {operation}
-    assert [file.removeprefix(">") for _, file in written] == ["places.md"] + ["parcels.md"] * 3
+    written = [line.split("|")[1:4] for line in reply("log", SEEN, files)[:-1]]
+    assert {name for name, _, _ in written} == {operation}
+    assert [file.removeprefix(">") for _, file, _ in written] == ["places.md"] + ["parcels.md"] * 4
+    assert [text.removesuffix(" at 3,1<") for _, _, text in written][:1] == ["attic"]
 
 
 def test_log_falls_back_to_the_log_where_rows_cannot_be_put_in():
@@ -106,8 +107,7 @@ def test_it_searches_for_what_it_needs_now():
     assert reply("plan", SEEN, [TABLE]) == ["<|SEARCH|>facts.md|brass lamp<|END|>"]
     assert reply("plan", CARRIED, [LOG]) == ["<|SEARCH|>notes.md|study<|END|>"]
     files = [FileEntry("rooms.md", "table", 3), FileEntry("parcels.md", "table", 3)]
-    both = ["<|SEARCH|>parcels.md|brass lamp<|END|>", "<|SEARCH|>rooms.md|brass lamp<|END|>"]
-    assert reply("plan", SEEN, files) == both
+    assert reply("plan", SEEN, files) == ["<|SEARCH|>parcels.md|brass lamp<|END|>"]
     assert reply("gameplay", CARRIED, files) == ["<|SEARCH|>rooms.md|study<|END|>"]
 
 

@@ -2,8 +2,9 @@
 
 LOG writes down every room, parcel and piece of news in the observation, without looking first. PLAN asks
 memory once for what the order needs, believes the newest answer, and goes there. A visit to a room without
-the ordered parcel is written down as such (`attic at 3,1, no brass lamp`): that is how a stale place is told
-from a good one. With nothing to believe, it walks a tour through all rooms.
+the ordered parcel is written down as such (`attic at 3,1, no brass lamp`), where parcels are written down:
+that is how a stale place is told from a good one, and how one SEARCH brings both. With nothing to believe, it
+walks a tour through all rooms.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from automem.grammar import Operation
 from automem.models.scripted.base import Prompt
 
 Place = tuple[int, int]
-Fact = tuple[str, str]
 
 _ROOM = re.compile(r"^Room: (.+) at (\d),(\d) in a grid of (\d) by (\d)\.$", re.MULTILINE)
 _HERE = re.compile(r"^Here: (.+)\.$", re.MULTILINE)
@@ -37,6 +37,16 @@ class Sight:
     carrying: bool
     order: tuple[str, str] | None
     news: tuple[str, Place] | None
+
+    @property
+    def missed(self) -> str | None:
+        """The ordered parcel, if it is neither carried nor here."""
+        return self.order[0] if self.order and not self.carrying and self.order[0] not in self.here else None
+
+    def parcels(self) -> list[tuple[str, Place]]:
+        """Every parcel whose place this tells."""
+        seen = [(parcel, self.place) for parcel in self.here]
+        return [*seen, self.news] if self.news else seen
 
 
 class CourierPolicy:
@@ -82,8 +92,12 @@ def _log(prompt: Prompt, sight: Sight | None) -> list[Operation]:
     kind = _written_kind(prompt)
     writes = []
     if sight and kind and not prompt.asked:
-        writes = [_write(prompt, kind, "room", _room_fact(sight))]
-        writes += [_write(prompt, kind, "parcel", fact) for fact in _parcel_facts(sight)]
+        rooms, parcels = _file(prompt, kind, "room"), _file(prompt, kind, "parcel")
+        facts = {(rooms, sight.room): _text(sight.place)}
+        if sight.missed:
+            facts[parcels, sight.room] = f"{_text(sight.place)}, no {sight.missed}"
+        facts |= {(parcels, parcel): _text(place) for parcel, place in sight.parcels()}
+        writes = [_write(kind, file, name, text) for (file, name), text in facts.items()]
     return [*writes, Operation("DONE", ())]
 
 
@@ -95,25 +109,10 @@ def _written_kind(prompt: Prompt) -> str | None:
     return "log" if "log" in kinds and "APPEND" in prompt.offered else None
 
 
-def _write(prompt: Prompt, kind: str, subject: str, fact: Fact) -> Operation:
-    file = _file(prompt, kind, subject)
-    name, text = fact
+def _write(kind: str, file: str, name: str, text: str) -> Operation:
     if kind == "table":
         return Operation("UPSERT", (file, name, text))
     return Operation("APPEND", (file, f"{name} at {text}"))
-
-
-def _room_fact(sight: Sight) -> Fact:
-    missing = sight.order and not sight.carrying and sight.order[0] not in sight.here
-    absence = f", no {sight.order[0]}" if missing and sight.order else ""
-    return sight.room, _text(sight.place) + absence
-
-
-def _parcel_facts(sight: Sight) -> list[Fact]:
-    facts = [(parcel, _text(sight.place)) for parcel in sight.here]
-    if sight.news:
-        facts.append((sight.news[0], _text(sight.news[1])))
-    return facts
 
 
 def _text(place: Place) -> str:
@@ -128,27 +127,18 @@ def _file(prompt: Prompt, kind: str, subject: str) -> str:
 
 
 def _plan(prompt: Prompt, sight: Sight, wanted: str) -> list[Operation]:
+    kind = next((kind for kind in ("table", "log") if prompt.file(kind)), None)
+    target: Place | None = None
     if sight.news and sight.news[0] == wanted:
-        target: Place | None = sight.news[1]
+        target = sight.news[1]
     elif prompt.asked:
         target = _newest_place(prompt.results, wanted)
-    else:
-        searches = _searches(prompt, wanted, ("room",) if sight.carrying else ("parcel", "room"))
-        if searches:
-            return searches
-        target = None
-    known = target is not None and target != sight.place
-    action = _toward(sight.place, target) if known and target else _tour(sight.place, sight.grid)
-    return [Operation("ACTION", (action,))]
-
-
-def _searches(prompt: Prompt, wanted: str, subjects: tuple[str, ...]) -> list[Operation]:
-    """One SEARCH for each file that may tell; rooms tell where a parcel has been missed."""
-    kinds = [kind for kind in ("table", "log") if prompt.file(kind)]
-    if "SEARCH" not in prompt.offered or not kinds:
-        return []
-    files = dict.fromkeys(_file(prompt, kinds[0], subject) for subject in subjects)
-    return [Operation("SEARCH", (file, wanted)) for file in files]
+    elif kind and "SEARCH" in prompt.offered:
+        subject = "room" if sight.carrying else "parcel"
+        return [Operation("SEARCH", (_file(prompt, kind, subject), wanted))]
+    if target is None or target == sight.place:
+        return [Operation("ACTION", (_tour(sight.place, sight.grid),))]
+    return [Operation("ACTION", (_toward(sight.place, target),))]
 
 
 def _newest_place(results: tuple[str, ...], wanted: str) -> Place | None:
