@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal
 
 from automem.errors import did_you_mean
@@ -166,7 +167,7 @@ def check(op: Operation) -> str | None:
     """What is wrong with the name or the arguments of an operation, as an answer to the model, or None."""
     spec = OPERATIONS.get(op.name)
     if spec is None:
-        return f"unknown operation {op.name}: {did_you_mean(op.name, OPERATIONS)}"
+        return _unknown(op.name)
     if len(op.args) > len(spec.params):
         return f"{op.name} takes {len(spec.params)} arguments, not {len(op.args)}"
     given = (*op.args, *[""] * (len(spec.params) - len(op.args)))
@@ -202,6 +203,11 @@ def reply_pattern(names: Iterable[str], actions: Sequence[str] = ()) -> str:
     return f"(?:{one})(?:\\n(?:{one}))*"
 
 
+@lru_cache(maxsize=64)
+def _unknown(name: str) -> str:
+    return f"unknown operation {name}: {did_you_mean(name, OPERATIONS)}"
+
+
 def _tag(name: str, args: Iterable[str]) -> str:
     inner = "|".join(args)
     return f"<|{name}|>{inner}<|END|>" if inner else f"<|{name}|>"
@@ -232,7 +238,7 @@ def _closed(opening: re.Match[str], body: str, source: str) -> Operation | Malfo
 def _unclosed(opening: re.Match[str], source: str) -> Malformed:
     name = opening[2].upper()
     spec = OPERATIONS.get(name)
-    error = f"{name} is not closed by <|END|>" if spec else str(check(Operation(name, ())))
+    error = f"{name} is not closed by <|END|>" if spec else _unknown(name)
     return Malformed(_with_form(error, spec, "tags"), source.rstrip())
 
 
@@ -245,7 +251,7 @@ def _from_tool_call(call: ToolCall) -> Operation | Malformed:
     spec = OPERATIONS.get(name)
     source = f"{call['name']}({call['arguments']})"
     if spec is None:
-        return Malformed(str(check(Operation(name, ()))), source)
+        return Malformed(_unknown(name), source)
     try:
         values = _arguments(spec, call["arguments"])
     except ValueError as error:
@@ -325,7 +331,7 @@ _DESCRIPTIONS: dict[ParamKind, str] = {
     "query": "letters to look for; case does not matter",
 }
 _BLANK = r"\x00-\x20\x7f-\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
-_FREE = f"[^<|{_BLANK}][^<]*"
+_FREE = f"[^<{_BLANK}][^<]*"
 _PATTERNS: dict[ParamKind, str] = {
     "file": "[A-Za-z0-9][A-Za-z0-9_.-]{0,63}",
     "text": _FREE,

@@ -6,10 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from automem.config import validate
+from automem.episode import ModelSpec
 from automem.errors import UsageError, did_you_mean
 from automem.models.base import Model
 
 KINDS = ("scripted", "replay", "openai")
+#: Settings that say where and how patiently to ask; they do not change the answers.
+_TRANSPORT = {"base_url", "timeout", "retries", "api_key_env"}
 
 
 def make_model(name: str, settings: Mapping[str, Any]) -> Model:
@@ -35,7 +39,16 @@ def make_model(name: str, settings: Mapping[str, Any]) -> Model:
 
 
 def _chat_model(name: str, settings: Mapping[str, Any]) -> Model:
-    from automem.config import validate
     from automem.models.chat import ChatModel, ChatSettings
 
     return ChatModel(name, validate(ChatSettings, settings, f"openai:{name}"))
+
+
+def model_spec(name: str, settings: Mapping[str, Any]) -> ModelSpec:
+    """The model's identity for an `EpisodeSpec`: its name and the settings that change its answers."""
+    if not name.startswith("openai:"):
+        return ModelSpec(name=name, settings=dict(settings))
+    from automem.models.chat import ChatSettings
+
+    full = validate(ChatSettings, settings, name).model_dump()
+    return ModelSpec(name=name, settings={key: value for key, value in full.items() if key not in _TRANSPORT})

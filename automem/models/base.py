@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NotRequired, Protocol, TypedDict
+from typing import Any, Literal, NotRequired, Protocol
+
+from typing_extensions import TypedDict
 
 Role = Literal["memory", "gameplay"]
 Phase = Literal["log", "plan", "gameplay"]

@@ -137,10 +137,7 @@ class Scaffold:
         """Write the scaffold, overrides included, as a folder that loads to the same digest."""
         if folder.exists():
             shutil.rmtree(folder)
-        for name, text in self.texts.items():
-            target = folder / name
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(text, encoding="utf-8")
+        _write(self.texts, folder)
 
 
 def load(name: str, overrides: Mapping[str, Any] | None = None) -> Scaffold:
@@ -205,3 +202,28 @@ def _check_files(spec: ScaffoldSpec, texts: Mapping[str, str], folder: Path) -> 
 
 def _below(texts: Mapping[str, str], folder: str) -> dict[str, str]:
     return {path.removeprefix(folder): text for path, text in texts.items() if path.startswith(folder)}
+
+
+def copy_as(parent: Scaffold, name: str, folder: Path) -> Path:
+    """Write a copy of `parent` that is called `name` and names it as its parent.
+
+    Raises:
+        UsageError: the folder exists, or the name is not one.
+    """
+    if folder.exists():
+        raise UsageError(f"{folder} exists already")
+    data = yaml.safe_load(parent.texts["scaffold.yaml"])
+    data = {"name": name, "parent": parent.name, **{k: v for k, v in data.items() if k not in ("name", "parent")}}
+    validate(ScaffoldSpec, data, "the new scaffold")
+    texts = dict(parent.texts)
+    texts["scaffold.yaml"] = yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
+    texts["CHANGES.md"] = f"# {name}\n\nA copy of {parent.name}: say here what you change and why.\n"
+    _write(texts, folder)
+    return folder
+
+
+def _write(texts: Mapping[str, str], folder: Path) -> None:
+    for name, text in texts.items():
+        target = folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, encoding="utf-8")

@@ -20,6 +20,7 @@ Place = tuple[int, int]
 STEPS = {"north": (0, -1), "south": (0, 1), "west": (-1, 0), "east": (1, 0)}
 WALKABLE = ("grass", "sand", "path")
 HOSTILE = ("zombie", "skeleton")
+SHOTS = ("arrow", "skeleton")
 #: Kinds worth a line in memory.
 NOTED = ("water", "table", "furnace", "iron", "coal", "diamond", "cow", "tree", "stone")
 #: Material -> the tool that it takes.
@@ -99,6 +100,22 @@ class Sight:
         thing = self.things.get(kind)
         return thing is not None and (thing.distance == 1 or (thing.distance == 2 and "-" in thing.direction))
 
+    def blocked(self, direction: str) -> bool:
+        """Whether that side is known not to be walkable."""
+        if self.facing == direction:
+            return self.ahead not in WALKABLE
+        sides = (t.direction for k, t in self.things.items() if t.distance == 1 and k not in WALKABLE)
+        return direction in sides
+
+    def distance(self, *kinds: str) -> int:
+        """Steps to the nearest of `kinds`; many where none is in view."""
+        return min((self.things[kind].distance for kind in kinds if kind in self.things), default=99)
+
+    @property
+    def dark(self) -> bool:
+        """Whether it is night: a day has 300 steps."""
+        return 150 <= self.step % 300 <= 275
+
     def has(self, item: str, count: int = 1) -> bool:
         """Whether at least `count` of `item` are carried."""
         return self.items.get(item, 0) >= count
@@ -155,7 +172,7 @@ class CrafterPolicy:
 def _at_hand(sight: Sight) -> str | None:
     if sight.asleep:
         return "Sleep"
-    for rule in (_fight, _avoid_lava, _consume, _craft, _nap, _plant, _place, _gather):
+    for rule in (_fight, _avoid_lava, _take_cover, _shelter, _consume, _craft, _nap, _plant, _place, _gather):
         action = rule(sight)
         if action:
             return action
@@ -181,6 +198,33 @@ def _avoid_lava(sight: Sight) -> str | None:
     return _clear(sight) or _move(_opposite(direction))
 
 
+def _take_cover(sight: Sight) -> str | None:
+    """Out of the line of fire when hurt."""
+    if sight.status["health"] > 5 or sight.distance(*SHOTS) > 5:
+        return None
+    shot = min((sight.things[kind] for kind in SHOTS if kind in sight.things), key=lambda t: t.distance)
+    away = [_opposite(part) for part in shot.direction.split("-")]
+    sides = [side for side in (*away, *_sides(away[0])) if not sight.blocked(side)]
+    return _move(sides[0]) if sides else None
+
+
+def _shelter(sight: Sight) -> str | None:
+    """By night dig straight into rock, wall up the way in, and sleep."""
+    rock = sight.beside("stone")
+    ready = sight.dark and sight.has("wood pickaxe") and sight.has("stone", 2)
+    if not ready or rock is None or sight.status["drink"] <= 1:
+        return None
+    if sight.distance("grass", "sand", "water") <= 2:
+        if sight.ahead == "path":
+            return _move(sight.facing)
+        return "Do" if sight.ahead == "stone" else _move(rock)
+    if sight.step % DETOUR == 0:
+        return _move(_opposite(sight.facing))
+    if sight.ahead in WALKABLE:
+        return "Place Stone"
+    return "Sleep" if sight.status["energy"] <= 6 and sight.distance(*HOSTILE, "arrow") > 4 else "Noop"
+
+
 def _consume(sight: Sight) -> str | None:
     thirsty = sight.ahead == "water" and sight.status["drink"] < MOST
     hungry = sight.ahead == "cow" and sight.status["food"] < MOST
@@ -200,11 +244,10 @@ def _craft(sight: Sight) -> str | None:
 def _nap(sight: Sight) -> str | None:
     """Sleep early and by day, when nothing that bites is in view."""
     energy = sight.status["energy"]
-    dark = 140 <= sight.step % 300 <= 280
     first = energy < MOST and 30 < sight.step < 140
-    if any(kind in sight.things for kind in HOSTILE):
+    if sight.distance(*HOSTILE, "arrow") < 99 or sight.status["health"] <= 4:
         return None
-    return "Sleep" if energy <= 2 or (not dark and (first or energy <= 5)) else None
+    return "Sleep" if energy <= 2 or (not sight.dark and (first or energy <= 5)) else None
 
 
 def _plant(sight: Sight) -> str | None:
@@ -263,6 +306,8 @@ def _wanted(sight: Sight) -> list[str]:
         wanted.append("water")
     if sight.status["food"] <= 4:
         wanted.append("cow")
+    if sight.dark and sight.has("wood pickaxe"):
+        wanted.append("stone")
     if _benefits_from_table(sight):
         wanted.append("table")
     for kind in ("diamond", "iron", "coal", "tree", "stone"):
@@ -283,15 +328,11 @@ def _benefits_from_table(sight: Sight) -> bool:
 def _in_view(sight: Sight, wanted: list[str]) -> str | None:
     """A step towards the first of `wanted` in view, or to a drink or a meal that lies on the way."""
     close = {"water": sight.status["drink"] < 7, "cow": sight.status["food"] < 7}
-    handy = [kind for kind, needed in close.items() if needed and _distance(sight, kind) <= 4]
+    handy = [kind for kind, needed in close.items() if needed and sight.distance(kind) <= 4]
     if sight.chance(5, DETOUR):
         return None
     kind = next((kind for kind in (*handy, *wanted) if kind in sight.things), None)
     return _toward(sight, sight.things[kind].direction.split("-")) if kind else None
-
-
-def _distance(sight: Sight, kind: str) -> int:
-    return sight.things[kind].distance if kind in sight.things else 99
 
 
 def _toward(sight: Sight, directions: list[str]) -> str:
@@ -299,16 +340,16 @@ def _toward(sight: Sight, directions: list[str]) -> str:
     if _pick(2, sight.step // DETOUR) and len(directions) > 1:
         directions = directions[::-1]
     for direction in directions:
-        if sight.facing != direction or sight.ahead in WALKABLE:
+        if not sight.blocked(direction):
             return _move(direction)
-    if _clear(sight):
+    if sight.facing not in directions:
+        return _move(directions[0])
+    if sight.ahead == "cow" or _clear(sight):
         return "Do"
     if sight.ahead == "water" and sight.has("stone"):
         return "Place Stone"
-    if sight.ahead == "cow":
-        return "Do"
-    sides = ("west", "east") if sight.facing in ("north", "south") else ("north", "south")
-    return _move(sides[_pick(2, 1, sight.step // DETOUR)])
+    sides = _sides(sight.facing, turned=_pick(2, 1, sight.step // DETOUR) == 1)
+    return _move(next((side for side in sides if not sight.blocked(side)), _opposite(sight.facing)))
 
 
 def _explore(sight: Sight) -> str:
@@ -323,6 +364,12 @@ def _explore(sight: Sight) -> str:
 
 def _move(direction: str) -> str:
     return f"Move {direction.title()}"
+
+
+def _sides(direction: str, turned: bool = False) -> tuple[str, ...]:
+    """The two directions across, in an order that can be turned."""
+    sides = ("west", "east") if direction in ("north", "south") else ("north", "south")
+    return sides[::-1] if turned else sides
 
 
 def _opposite(direction: str) -> str:

@@ -1,0 +1,138 @@
+"""`automem run`: play episodes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from automem.models.base import Role
+    from automem.play.folder import RunConfig
+    from automem.scaffold.spec import Scaffold
+
+#: First part of an `-s` key -> what it sets; any other key is one of scaffold.yaml.
+_GROUPS = ("env", "model", "memory_model", "limits")
+
+
+def run(
+    game: Annotated[str, typer.Argument(metavar="ENV[/TASK]", help="What to play, e.g. courier/small.")],
+    scaffold: Annotated[str, typer.Option("-S", "--scaffold", help="Scaffold by name or path.")],
+    model: Annotated[str, typer.Option("-m", "--model", help="scripted:NAME, replay:RUN or openai:MODEL.")],
+    memory_model: Annotated[
+        str | None, typer.Option("--memory-model", help="Another model for the memory role.")
+    ] = None,
+    seeds: Annotated[str, typer.Option(help="Seeds, e.g. 0-9 or 42,43.")] = "0",
+    jobs: Annotated[int, typer.Option("-j", "--jobs", min=1, help="Episodes in flight.")] = 1,
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="Run folder. [runs/<what was asked>]")] = None,
+    base_url: Annotated[str | None, typer.Option(help="Where an openai: model is served.")] = None,
+    memory_base_url: Annotated[str | None, typer.Option(help="The same for the memory model.")] = None,
+    max_steps: Annotated[int | None, typer.Option(min=1, help="Steps per episode at most.")] = None,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("-s", "--set", metavar="KEY=VALUE", help="Set env.*, model.*, limits.* or a scaffold key."),
+    ] = None,
+    redo: Annotated[bool, typer.Option("--redo", help="Throw an earlier run in this folder away.")] = False,
+    dry_run: Annotated[bool, typer.Option("-n", "--dry-run", help="Show what would be played.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
+) -> None:
+    """Play episodes; the same command again resumes them."""
+    from automem.config import parse_seeds
+    from automem.errors import RunError
+    from automem.models import make_model
+    from automem.play.run import play_run
+    from automem.results.table import build_table, to_json, to_markdown
+    from automem.scaffold import spec as scaffolds
+
+    groups = _grouped(overrides or [])
+    if max_steps is not None:
+        groups["limits"]["max_steps"] = max_steps
+    loaded = scaffolds.load(scaffold, groups["scaffold"])
+    settings = {"gameplay": _settings(groups["model"], base_url)}
+    names = {"gameplay": model}
+    if memory_model:
+        names["memory"] = memory_model
+        settings["memory"] = _settings(groups["memory_model"], memory_base_url or base_url)
+    config = _config(game, parse_seeds(seeds), loaded, names, settings, groups)
+    folder = out or _default_folder(config)
+    if dry_run:
+        _show(config, folder)
+        return
+    models: Any = {role: make_model(name, settings[role]) for role, name in names.items()}
+    played = play_run(folder, config, loaded, models, jobs, redo)
+    table = build_table([played.folder])
+    print(to_json(table) if as_json else to_markdown(table))
+    if played.failures:
+        first = played.failures[0]
+        raise RunError(
+            f"{len(played.failures)} of {len(played.results)} episodes failed; the first: {first.message}",
+            f"the same command tries them again; {folder}/logs has all messages",
+        )
+
+
+def _grouped(overrides: list[str]) -> dict[str, dict[str, Any]]:
+    """The `-s` overrides by what they set: `env.x` and the like by their group, the rest for the scaffold."""
+    from automem.config import parse_overrides
+
+    groups: dict[str, dict[str, Any]] = {group: {} for group in (*_GROUPS, "scaffold")}
+    for key, value in parse_overrides(overrides).items():
+        first, dot, rest = key.partition(".")
+        if dot and first in _GROUPS:
+            groups[first][rest] = value
+        else:
+            groups["scaffold"][key] = value
+    return groups
+
+
+def _settings(given: dict[str, Any], base_url: str | None) -> dict[str, Any]:
+    return given if base_url is None else {**given, "base_url": base_url}
+
+
+def _config(
+    game: str,
+    seeds: list[int],
+    scaffold: Scaffold,
+    names: dict[Role, str],
+    settings: dict[Role, dict[str, Any]],
+    groups: dict[str, dict[str, Any]],
+) -> RunConfig:
+    from automem import env as envs
+    from automem.config import validate
+    from automem.episode import Limits
+    from automem.errors import UsageError
+    from automem.models import model_spec
+    from automem.play.folder import RunConfig
+
+    env, slash, task = game.partition("/")
+    tasks = [task] if slash else list(envs.tasks(env))
+    for name in tasks:
+        envs.make(env, name, **groups["env"]).close()
+    if scaffold.spec.env not in (None, env):
+        raise UsageError(f"scaffold '{scaffold.name}' is for {scaffold.spec.env}, not for {env}")
+    return RunConfig(
+        env=env,
+        tasks=tasks,
+        options=groups["env"],
+        seeds=seeds,
+        scaffold=scaffold.name,
+        scaffold_digest=scaffold.digest,
+        models={role: model_spec(name, settings[role]) for role, name in names.items()},
+        limits=validate(Limits, groups["limits"], "-s limits"),
+    )
+
+
+def _default_folder(config: RunConfig) -> Path:
+    """A folder named after what is asked, so that the same command finds its run again."""
+    from automem.episode import digest
+
+    task = f"-{config.tasks[0]}" if len(config.tasks) == 1 else ""
+    settings = config.model_dump(mode="json", exclude={"seeds", "tasks"})
+    model = config.models["gameplay"].name.replace(":", "-").replace("/", "-")
+    return Path("runs") / f"{config.env}{task}-{config.scaffold}-{model}-{digest(settings)[:6]}"
+
+
+def _show(config: RunConfig, folder: Path) -> None:
+    print(f"would play {len(config.specs())} episodes into {folder}:")
+    for spec in config.specs():
+        print(f"  {spec.env}/{spec.task} seed {spec.seed}  {spec.id}")

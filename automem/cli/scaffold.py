@@ -1,0 +1,98 @@
+"""`automem scaffold`: list, show, make, check and compare scaffolds."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(name="scaffold", help="List, show, make, check and compare scaffolds.", no_args_is_help=True)
+
+
+@app.command("list")
+def list_scaffolds(as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False) -> None:
+    """All scaffolds on the search path."""
+    from automem import plugins
+    from automem.scaffold.spec import load
+
+    found = [(load(str(folder)), folder) for folder in plugins.available(plugins.SCAFFOLD).values()]
+    if as_json:
+        rows = [
+            {"name": s.name, "env": s.spec.env, "parent": s.spec.parent, "about": s.spec.about, "path": str(folder)}
+            for s, folder in found
+        ]
+        print(json.dumps(rows, indent=2))
+        return
+    for scaffold, _ in found:
+        print(f"{scaffold.name:16} {scaffold.spec.env or 'any':10} {scaffold.spec.about}")
+
+
+@app.command()
+def show(
+    name: Annotated[str, typer.Argument(help="Scaffold by name or path.")],
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+) -> None:
+    """Every file of a scaffold."""
+    from automem.scaffold.spec import load
+
+    scaffold = load(name)
+    if as_json:
+        print(json.dumps({"name": scaffold.name, "digest": scaffold.digest, "files": dict(scaffold.texts)}, indent=2))
+        return
+    print(f"{scaffold.name} ({scaffold.digest}) in {scaffold.folder}")
+    for path, text in scaffold.texts.items():
+        print(f"\n--- {path}\n{text.rstrip()}")
+
+
+@app.command()
+def new(
+    name: Annotated[str, typer.Argument(help="Name of the new scaffold.")],
+    parent: Annotated[str, typer.Option("--from", help="The scaffold to start from.")] = "courier-v0",
+    folder: Annotated[Path, typer.Option("--in", help="Where to put it.")] = Path("scaffolds"),
+) -> None:
+    """A new scaffold, as a copy of another that names it as its parent."""
+    from automem.scaffold.spec import copy_as, load
+
+    print(copy_as(load(parent), name, folder / name))
+
+
+@app.command()
+def check(
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Scaffolds by name or path.")],
+) -> None:
+    """Load each scaffold, render its prompts on real observations, and run its logic in the sandbox."""
+    from automem.errors import AutoMemError
+    from automem.play.check import check_scaffold
+    from automem.scaffold.spec import load
+
+    faults = 0
+    for name in names:
+        try:
+            report = check_scaffold(load(name))
+            print(f"{name}: ok, {report}")
+        except AutoMemError as error:
+            faults += 1
+            print(f"{name}: {error}")
+    if faults:
+        raise typer.Exit(1)
+
+
+@app.command()
+def diff(
+    old: Annotated[str, typer.Argument(help="Scaffold by name or path.")],
+    new: Annotated[str, typer.Argument(help="Scaffold by name or path.")],
+) -> None:
+    """A unified diff of two scaffolds, file by file."""
+    from automem.scaffold.spec import load
+
+    before, after = load(old), load(new)
+    for path in sorted({*before.texts, *after.texts}):
+        one, other = before.texts.get(path, ""), after.texts.get(path, "")
+        lines = difflib.unified_diff(
+            one.splitlines(), other.splitlines(), f"{before.name}/{path}", f"{after.name}/{path}", lineterm=""
+        )
+        for line in lines:
+            print(line)

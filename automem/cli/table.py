@@ -1,0 +1,52 @@
+"""`automem table`: what runs scored."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class Format(StrEnum):
+    """How to print a table."""
+
+    MD = "md"
+    CSV = "csv"
+    TEX = "tex"
+    JSON = "json"
+
+
+class Grouping(StrEnum):
+    """What to split rows by."""
+
+    TASK = "task"
+    SEED = "seed"
+
+
+def table(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders.")],
+    by: Annotated[list[Grouping] | None, typer.Option("--by", help="A row for each task or seed.")] = None,
+    behaviour: Annotated[bool, typer.Option("--behaviour", help="Add the behaviour metrics.")] = False,
+    sample: Annotated[bool, typer.Option("--sample", help="Standard error of the sample, not the population.")] = False,
+    form: Annotated[Format, typer.Option("--format", "-f", help="md, csv, tex or json.")] = Format.MD,
+    as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
+) -> None:
+    """Mean ± standard error of progress, with n and failures."""
+    from automem.play.folder import RunFolder
+    from automem.results import table as tables
+
+    built = tables.build_table(
+        [RunFolder.read(path) for path in runs],
+        by=[grouping.value for grouping in by or []],
+        sample_se=sample,
+        behaviour=behaviour,
+    )
+    writers = {
+        Format.MD: tables.to_markdown,
+        Format.CSV: tables.to_csv,
+        Format.TEX: tables.to_latex,
+        Format.JSON: tables.to_json,
+    }
+    print(writers[Format.JSON if as_json else form](built))

@@ -1,0 +1,141 @@
+"""`automem trace`: list, show, compare and export what happened."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from automem.trace import Call, Step
+
+app = typer.Typer(name="trace", help="List, show, compare and export traces.", no_args_is_help=True)
+
+
+@app.command("list")
+def list_traces(
+    run: Annotated[Path, typer.Argument(help="Run folder.")],
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+) -> None:
+    """The episodes of a run, and how each ended."""
+    from automem.play.folder import RunFolder
+    from automem.trace import read_result
+
+    folder = RunFolder.read(run)
+    rows = []
+    for spec in folder.config.specs():
+        path = folder.trace_path(spec)
+        result = read_result(path) if path.exists() else None
+        row = {"id": spec.id, "env": spec.env, "task": spec.task, "seed": spec.seed, "path": str(path)}
+        rows.append({**row, **(result.model_dump() if result else {"end": "unfinished"})})
+    if as_json:
+        print(json.dumps(rows, indent=2))
+        return
+    for row in rows:
+        outcome = f"{row['progress']:7.1%} {row['steps']:6} steps" if "steps" in row else ""
+        print(f"{row['id']}  {row['env']}/{row['task']}  {row['end']:10} {outcome}")
+
+
+@app.command()
+def show(
+    source: Annotated[Path, typer.Argument(help="Trace file, or run folder with --episode.")],
+    step: Annotated[int | None, typer.Option(min=0, help="Only this step, with its prompts in full.")] = None,
+    episode: Annotated[str | None, typer.Option(help="Episode id or seed, in a run folder.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Whole steps as JSON lines.")] = False,
+) -> None:
+    """What the agent saw, wrote and did, step by step."""
+    from automem.errors import UsageError
+    from automem.trace import TraceReader
+
+    reader = TraceReader(_trace_file(source, episode))
+    shown = 0
+    for record in reader.steps():
+        if step is not None and record.t != step:
+            continue
+        shown += 1
+        if as_json:
+            print(record.model_dump_json())
+        else:
+            _print_step(record, in_full=step is not None)
+    if step is not None and not shown:
+        raise UsageError(f"{reader.path} has no step {step}")
+    if step is None and not as_json:
+        print(f"result: {reader.result.model_dump_json(exclude_none=True) if reader.result else 'unfinished'}")
+
+
+@app.command()
+def diff(
+    one: Annotated[Path, typer.Argument(help="Run folder or trace file.")],
+    other: Annotated[Path, typer.Argument(help="Run folder or trace file.")],
+) -> None:
+    """Where two runs first differ, timings and model names aside; exit code 1 if they do."""
+    from automem.results.diff import diff_runs, diff_traces
+
+    if one.is_file() and other.is_file():
+        difference = diff_traces(one, other)
+        differences = [difference] if difference else []
+    else:
+        differences = diff_runs(one, other)
+    for difference in differences:
+        print(difference)
+    if differences:
+        raise typer.Exit(1)
+    print("identical, timings and model names aside")
+
+
+@app.command()
+def export(
+    run: Annotated[Path, typer.Argument(help="Run folder or trace file.")],
+    out: Annotated[Path, typer.Option("-o", "--out", help="File to write; .jsonl or .parquet.")],
+    form: Annotated[str, typer.Option("--format", help="sft: one row for each model call.")] = "sft",
+    role: Annotated[str | None, typer.Option(help="Only calls of this role: memory or gameplay.")] = None,
+    phase: Annotated[str | None, typer.Option(help="Only calls of this phase: log, plan or gameplay.")] = None,
+) -> None:
+    """Write the model calls as chat rows for training, verbatim."""
+    from automem.errors import UsageError
+    from automem.results.export import export_rows
+
+    if form != "sft":
+        raise UsageError(f"unknown format '{form}'", "known: sft")
+    count = export_rows(run, out, role=role, phase=phase)
+    print(f"{count} rows in {out}")
+
+
+def _trace_file(source: Path, episode: str | None) -> Path:
+    from automem.errors import UsageError, did_you_mean
+    from automem.play.folder import RunFolder
+
+    if source.is_file():
+        return source
+    folder = RunFolder.read(source)
+    specs = folder.config.specs()
+    if episode is None:
+        return folder.trace_path(specs[0])
+    for spec in specs:
+        if episode in (spec.id, str(spec.seed)):
+            return folder.trace_path(spec)
+    raise UsageError(f"{source} has no episode '{episode}'", did_you_mean(episode, [spec.id for spec in specs]))
+
+
+def _print_step(step: Step, in_full: bool) -> None:
+    print(f"=== step {step.t} ===")
+    print(step.observation)
+    for call in step.calls:
+        _print_call(call, in_full)
+    proposed = f" (proposed: {step.proposed})" if step.proposed not in (None, step.action) else ""
+    print(f"-> {step.action}{' by default' if step.fallback else ''}{proposed}")
+    print(f"   progress {step.progress:.1%}, reward {step.reward:g}\n")
+
+
+def _print_call(call: Call, in_full: bool) -> None:
+    print(f"--- {call.phase} ({call.role}), {call.usage.prompt} + {call.usage.completion} tokens")
+    if in_full:
+        for message in call.messages:
+            print(f"[{message['role']}]\n{message['content']}")
+        print("[reply]")
+    print(call.reply or json.dumps(call.tool_calls))
+    for operation in call.operations:
+        if operation.name not in ("DONE", "ACTION"):
+            print(f"    {operation.name} {' | '.join(operation.args)}: {operation.result}")

@@ -1,0 +1,96 @@
+"""`automem scaffold check`: does a scaffold work, before anything is paid for it?
+
+It loads; its prompts render on real observations; its logic runs in the sandbox within its limits; and each
+phase's prompt opens under the heading by which scripted policies and trace readers know it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from automem import env as envs
+from automem.agent.agent import Agent
+from automem.episode import EpisodeSpec, ModelSpec, text_digest
+from automem.errors import ScaffoldFailure
+from automem.models import scripted
+from automem.models.base import Model
+from automem.scaffold.spec import Scaffold
+from automem.trace import Call, Step
+
+T = TypeVar("T")
+
+#: Where a scaffold for any environment is tried.
+_ANY = "courier"
+_STEPS = 12
+
+
+def check_scaffold(scaffold: Scaffold) -> str:
+    """Play a few steps with scripted models, sound and broken ones; returns one line about what was seen.
+
+    Raises:
+        ScaffoldFailure: a prompt or the logic failed; names file, line and step.
+        UsageError: the environment that the scaffold is for is not there.
+    """
+    env = scaffold.spec.env or _ANY
+    task = envs.tasks(env)[0]
+    sizes: list[int] = []
+    for policy in ("null", "random", "malformed"):
+        for call in asyncio.run(_play(scaffold, env, task, scripted.make(policy))):
+            _check_heading(scaffold, call)
+            sizes.append(sum(len(message["content"]) for message in call.messages))
+    phases = "log and plan" if scaffold.spec.operations.log else "plan"
+    return f"{phases} on {env}/{task}, prompts of {min(sizes)} to {max(sizes)} characters"
+
+
+async def _play(scaffold: Scaffold, env_name: str, task: str, model: Model) -> list[Call]:
+    """The calls of a short episode, played without a run folder."""
+    spec = EpisodeSpec(
+        env=env_name,
+        task=task,
+        seed=0,
+        scaffold=scaffold.name,
+        scaffold_digest=scaffold.digest,
+        models={"gameplay": ModelSpec(name=model.name)},
+    )
+    env = envs.make(env_name, task)
+    agent = Agent(spec, scaffold, env, {"gameplay": model}, _inline)
+    observation, info = env.reset(seed=0)
+    agent.history.start(info["state"])
+    calls: list[Call] = []
+    for t in range(_STEPS):
+        decision = await agent.act(observation, info["state"])
+        calls += decision.calls
+        state = info["state"]
+        after, reward, terminated, truncated, info = env.step(decision.action)
+        step = Step(
+            t=t,
+            observation=observation,
+            calls=decision.calls,
+            proposed=decision.proposed,
+            action=decision.action,
+            fallback=decision.fallback,
+            reward=float(reward),
+            progress=info["progress"],
+            next_digest=text_digest(after),
+        )
+        agent.record(step, state, after, info["state"])
+        observation = after
+        if terminated or truncated:
+            break
+    env.close()
+    return calls
+
+
+async def _inline(function: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
+    return function(*args, **kwargs)
+
+
+def _check_heading(scaffold: Scaffold, call: Call) -> None:
+    heading = f"# {call.phase.upper()}"
+    if not any(line.startswith(heading) for message in call.messages for line in message["content"].splitlines()):
+        raise ScaffoldFailure(
+            f"scaffold '{scaffold.name}': prompts/{call.phase}.j2 has no line '{heading}'",
+            "scripted policies and trace readers find the phase by it",
+        )
