@@ -1,0 +1,224 @@
+from __future__ import annotations
+
+import json
+from contextlib import closing
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from automem.episode import EpisodeSpec, ModelSpec, text_digest
+from automem.errors import UsageError
+from automem.memory.kinds import Splice
+from automem.messages import Usage
+from automem.trace import (
+    Call,
+    OperationRecord,
+    Result,
+    Step,
+    TraceReader,
+    TraceWriter,
+    read_result,
+    read_trace,
+)
+
+DONE = Result(end="terminated", progress=0.5, score=2.0, steps=3)
+FAILED = Result(end="failed", progress=0.1, score=0.1, steps=1, failure="model", message="endpoint down")
+
+
+def spec(seed=0):
+    model = ModelSpec(name="scripted:courier")
+    return EpisodeSpec(
+        env="courier", task="short", seed=seed, scaffold="s", scaffold_digest="d", models={"gameplay": model}
+    )
+
+
+def step(t=0, observation="here", **changes):
+    base = {"action": "wait", "reward": 0.0, "progress": 0.0, "next_digest": text_digest("there")}
+    return Step(t=t, observation=observation, **base | changes)
+
+
+def call(messages, reply="ok", **changes):
+    base = {"role": "memory", "phase": "log", "usage": Usage(1, 1)}
+    return Call(messages=messages, reply=reply, **base | changes)
+
+
+def write(path, steps, result=None, of=None):
+    with closing(TraceWriter(path, of or spec())) as writer:
+        for one in steps:
+            writer.step(one)
+        if result:
+            writer.result(result)
+    return path
+
+
+#: Texts of few kinds of block, so that blocks come back, on both sides of the length that is shared.
+BLOCKS = st.one_of(
+    st.sampled_from(
+        ["", "\n", "\n\n", "\n\n\n\n", " \n\n ", "short", "rules " * 30, "\n\n" + "map " * 60 + "\n"]
+    ),
+    st.text(max_size=120),
+    st.text(alphabet="\n\r\t \u2028a", max_size=200),
+)
+TEXTS = st.lists(BLOCKS, max_size=8).map("".join) | st.text(min_size=200, max_size=2_000)
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(texts=st.lists(TEXTS, min_size=1, max_size=12))
+def test_texts_come_back_word_for_word(tmp_path, texts):
+    path = tmp_path / "t.jsonl"
+    path.unlink(missing_ok=True)
+    steps = []
+    for t, text in enumerate(texts):
+        talk = [{"role": "system", "content": texts[0]}, {"role": "user", "content": text}]
+        longer = [*talk, {"role": "assistant", "content": text}, {"role": "user", "content": texts[-1]}]
+        answered = OperationRecord(name="READ", args=[text], result=text)
+        calls = [call(talk, text, operations=[answered]), call(longer, text), call(talk[:1])]
+        steps.append(step(t, text, calls=calls, memory=[Splice("log", 0, 1, (text, ""))]))
+    assert read_trace(write(path, steps, DONE)).steps == steps
+
+
+def test_all_fields_come_back(tmp_path):
+    used = [{"id": "c1", "name": "SEARCH", "arguments": '{"file": "log"}'}]
+    messages = [
+        {"role": "assistant", "content": "", "tool_calls": used},
+        {"role": "tool", "content": "1 hit", "tool_call_id": "c1"},
+    ]
+    full = step(
+        calls=[
+            call(
+                messages,
+                tool_calls=used,
+                operations=[
+                    OperationRecord(name="?", args=["<|X"], ok=False, hits=0, changed=True, repeat=True)
+                ],
+                usage=Usage(10, 2, cached=4, estimated=True),
+                finish_reason="length",
+                retries=2,
+                seconds=0.5,
+            )
+        ],
+        proposed="fly",
+        fallback=True,
+        rejections=["fly: no wings"],
+        terminated=True,
+        truncated=True,
+        evictions=[{"unit": 3, "score": 0.25}],
+        seconds={"env": 0.1},
+    )
+    trace = read_trace(write(tmp_path / "t.jsonl", [full], FAILED))
+    assert (trace.steps, trace.result, trace.spec) == ([full], FAILED, spec())
+
+
+def test_bytes_per_step_stay_flat(tmp_path):
+    """A long system prompt, the same in each call, and a conversation that grows within the step."""
+    system = {"role": "system", "content": "The rules of the game. " * 400}
+    path = tmp_path / "t.jsonl"
+    sizes = []
+    with closing(TraceWriter(path, spec())) as writer:
+        for t in range(50):
+            before = path.stat().st_size
+            talk = [system, {"role": "user", "content": f"{t:04} " + "you see a room. " * 20}]
+            longer = [
+                *talk,
+                {"role": "assistant", "content": "x" * 200},
+                {"role": "user", "content": f"{t:04}"},
+            ]
+            writer.step(step(t, f"{t:04}", calls=[call(talk), call(longer)]))
+            sizes.append(path.stat().st_size - before)
+    assert sizes[0] > len(system["content"])
+    assert max(sizes[10:]) <= 1.02 * min(sizes[10:])
+    assert sizes[-1] < 1_500
+
+
+def test_a_torn_last_line_is_dropped_and_owed_again(tmp_path):
+    long = "a text of some length " * 20
+    steps = [step(t, f"{t} {long}\n\n{long}") for t in range(3)]
+    path = write(tmp_path / "t.jsonl", steps)
+    whole = path.read_bytes()
+    last = len(whole.splitlines(keepends=True)[-1])
+    for cut in (1, last // 2, last - 1):
+        path.write_bytes(whole[:-cut])
+        assert read_trace(path).steps == steps[:2]
+        write(path, steps[2:], DONE)
+        assert (read_trace(path).steps, read_trace(path).result) == (steps, DONE)
+        assert path.read_bytes().startswith(whole)
+
+
+def test_a_torn_header_is_written_again(tmp_path):
+    path = write(tmp_path / "t.jsonl", [])
+    path.write_bytes(path.read_bytes()[:20])
+    assert read_trace(write(path, [step()])).steps == [step()]
+
+
+def test_a_failed_result_is_dropped_on_resume(tmp_path):
+    steps = [step(t, "the same long text " * 10) for t in range(3)]
+    path = write(tmp_path / "t.jsonl", steps[:2], FAILED)
+    assert read_result(path) == FAILED
+    with closing(TraceWriter(path, spec())):
+        assert read_result(path) is None
+    write(path, steps[2:], DONE)
+    trace = read_trace(path)
+    assert (trace.steps, trace.result) == (steps, DONE)
+    assert path.read_bytes().count(b'"kind":"result"') == 1
+
+
+def test_the_result_is_read_from_the_end(tmp_path):
+    path = write(tmp_path / "t.jsonl", [step(observation="long " * 40_000)], DONE)
+    assert read_result(path) == DONE
+    path.write_bytes(path.read_bytes()[:-1])
+    assert read_result(path) is None
+    assert read_result(write(tmp_path / "unfinished.jsonl", [step()])) is None
+    (tmp_path / "empty.jsonl").touch()
+    assert read_result(tmp_path / "empty.jsonl") is None
+
+
+def test_an_unfinished_trace_has_no_result(tmp_path):
+    reader = TraceReader(write(tmp_path / "t.jsonl", [step()]))
+    assert list(reader.steps()) == [step()]
+    assert reader.result is None
+
+
+def test_a_reader_can_read_twice(tmp_path):
+    reader = TraceReader(write(tmp_path / "t.jsonl", [step(observation="long " * 100)], DONE))
+    assert list(reader.steps()) == list(reader.steps())
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "no header line"),
+        ('{"kind":"step"}\n', "no header line"),
+        ('{"kind":"header","format":99,"id":"x","spec":{}}\n', "trace format 99, this version reads 1"),
+        ("not json\nat all\n", "line 1: not JSON"),
+    ],
+)
+def test_other_files_are_refused(tmp_path, content, message):
+    path = tmp_path / "t.jsonl"
+    path.write_text(content)
+    with pytest.raises(UsageError, match=message):
+        TraceReader(path)
+
+
+def test_a_damaged_line_in_the_middle_is_named(tmp_path):
+    path = write(tmp_path / "t.jsonl", [step(0), step(1)], DONE)
+    lines = path.read_text().splitlines()
+    lines[1] = lines[1][:-9]
+    path.write_text("\n".join(lines) + "\n")
+    with pytest.raises(UsageError, match="line 2: not JSON"):
+        read_trace(path)
+
+
+def test_the_trace_of_another_episode_is_not_continued(tmp_path):
+    path = write(tmp_path / "t.jsonl", [step()])
+    before = path.read_bytes()
+    with pytest.raises(UsageError, match="another episode"):
+        TraceWriter(path, spec(seed=1))
+    assert path.read_bytes() == before
+
+
+def test_a_line_is_plain_json(tmp_path):
+    path = write(tmp_path / "t.jsonl", [step(observation="ключ " * 40)], DONE)
+    kinds = [json.loads(line)["kind"] for line in path.read_text().splitlines()]
+    assert kinds == ["header", "step", "result"]
+    assert "ключ" in path.read_text()
