@@ -272,11 +272,14 @@ def _lines(path: Path) -> Iterator[tuple[dict[str, Any], int]]:
                 return
             offset += len(line)
             try:
-                yield json.loads(line), offset
-            except json.JSONDecodeError as error:
+                record = json.loads(line)
+            except ValueError as error:  # bytes that are not UTF-8 count too
                 if file.read(1) == b"":
                     return
-                raise UsageError(f"{path}, line {number}: not JSON ({error.msg})") from error
+                raise UsageError(f"{path}, line {number}: not JSON ({error})") from error
+            if not isinstance(record, dict):
+                raise UsageError(f"{path}, line {number}: not a line of a trace")
+            yield record, offset
 
 
 def _pack_step(step: Step, table: _TextTable) -> dict[str, Any]:

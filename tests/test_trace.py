@@ -187,15 +187,17 @@ def test_a_reader_can_read_twice(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("", "no header line"),
-        ('{"kind":"step"}\n', "no header line"),
-        ('{"kind":"header","format":99,"id":"x","spec":{}}\n', "trace format 99, this version reads 1"),
-        ("not json\nat all\n", "line 1: not JSON"),
+        (b"", "no header line"),
+        (b'{"kind":"step"}\n', "no header line"),
+        (b'{"kind":"header","format":99,"id":"x","spec":{}}\n', "trace format 99, this version reads 1"),
+        (b"not json\nat all\n", "line 1: not JSON"),
+        (b"\xff\xfenot text\nat all\n", "line 1: not JSON"),
+        (b"42\n", "line 1: not a line of a trace"),
     ],
 )
 def test_other_files_are_refused(tmp_path, content, message):
     path = tmp_path / "t.jsonl"
-    path.write_text(content)
+    path.write_bytes(content)
     with pytest.raises(UsageError, match=message):
         TraceReader(path)
 
