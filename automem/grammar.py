@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any, Literal
 
 from automem.errors import did_you_mean
-from automem.models.base import Phase, ToolCall
+from automem.messages import Phase, ToolCall
 
 Dialect = Literal["tags", "tools"]
 ParamKind = Literal["file", "text", "count", "key", "action", "query"]
