@@ -1,4 +1,4 @@
-"""Reading what people write: YAML files, `-s key=value` overrides, seed lists. Errors name file, line, key."""
+"""Reading what people write: YAML files, `-s` overrides, seed lists. Errors name file, line and key."""
 
 from __future__ import annotations
 

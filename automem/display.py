@@ -24,7 +24,9 @@ class Display(Protocol):
     """Shows how the episodes of a run go, from entering to leaving it as a context."""
 
     def __enter__(self) -> Self: ...
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
+    ) -> None: ...
     def started(self, spec: EpisodeSpec, steps: int, max_steps: int) -> None:
         """An episode starts or goes on."""
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from automem.models.base import Role
+from automem.messages import Role
 
 
 class Limits(BaseModel):

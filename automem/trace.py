@@ -23,7 +23,7 @@ from pydantic import BaseModel, ConfigDict
 from automem.episode import EpisodeSpec
 from automem.errors import FailureKind, RunError, UsageError
 from automem.memory.files import Splice
-from automem.models.base import Message, Phase, Role, ToolCall, Usage
+from automem.messages import Message, Phase, Role, ToolCall, Usage
 
 FORMAT = 1
 #: Blocks shorter than this are written where they stand; an entry in the table would not be shorter.

@@ -13,7 +13,8 @@ from automem.agent.plan import plan
 from automem.agent.turn import Setting, Spent, Turn, Worker, system_prompt, turn_variables
 from automem.episode import EpisodeSpec
 from automem.memory.files import Memory
-from automem.models.base import Model, Role
+from automem.messages import Role
+from automem.models.base import Model
 from automem.scaffold.logic import Logic
 from automem.scaffold.prompts import Prompts
 from automem.scaffold.spec import Scaffold

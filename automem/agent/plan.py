@@ -59,7 +59,9 @@ async def commit(turn: Turn, talk: Conversation, rounds: int) -> str | None:
     return None
 
 
-async def _execute(turn: Turn, talk: Conversation, reply: Reply, last: bool) -> tuple[list[OperationRecord], str | None]:
+async def _execute(
+    turn: Turn, talk: Conversation, reply: Reply, last: bool
+) -> tuple[list[OperationRecord], str | None]:
     """Execute a reply in the order written, up to the first action that stands."""
     records: list[OperationRecord] = []
     action: str | None = None

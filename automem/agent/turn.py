@@ -8,9 +8,18 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from automem.episode import EpisodeSpec
 from automem.errors import LimitFailure
-from automem.grammar import Malformed, Operation, help_text, parse, parse_tool_calls, reply_pattern, tool_schemas
+from automem.grammar import (
+    Malformed,
+    Operation,
+    help_text,
+    parse,
+    parse_tool_calls,
+    reply_pattern,
+    tool_schemas,
+)
 from automem.memory.files import Memory
-from automem.models.base import Completion, Message, Model, Phase, Request, Role
+from automem.messages import Message, Phase, Role
+from automem.models.base import Completion, Model, Request
 from automem.scaffold.logic import Logic
 from automem.scaffold.prompts import MemoryView, Prompts
 from automem.scaffold.spec import Scaffold
@@ -100,7 +109,11 @@ class Turn:
         for turn in self.setting.scaffold.spec.examples.get(phase, []):
             for role, content in turn.items():
                 examples.append({"role": role, "content": content})
-        return [{"role": "system", "content": self.setting.system}, *examples, {"role": "user", "content": self.prompt(phase)}]
+        return [
+            {"role": "system", "content": self.setting.system},
+            *examples,
+            {"role": "user", "content": self.prompt(phase)},
+        ]
 
 
 Reply = Sequence[Operation | Malformed]
@@ -231,7 +244,9 @@ def system_prompt(scaffold: Scaffold, prompts: Prompts, env: Env) -> str:
     return prompts.render("system.j2", variables, step=0)
 
 
-def turn_variables(setting: Setting, observation: str, state: dict[str, Any], history: dict[str, Any]) -> dict[str, Any]:
+def turn_variables(
+    setting: Setting, observation: str, state: dict[str, Any], history: dict[str, Any]
+) -> dict[str, Any]:
     """What the phase templates of one step see, besides `blocks`, `phase` and `operations`."""
     return {
         "observation": observation,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from automem.models.base import Role
+    from automem.messages import Role
     from automem.play.folder import RunConfig
     from automem.scaffold.spec import Scaffold
 

@@ -164,11 +164,7 @@ class Memory:
         for splice in splices:
             file = self._files.get(splice.file)
             lines = len(file.lines) if file else 0
-            if (
-                not kinds.valid_name(splice.file)
-                or splice.at < 0
-                or not 0 <= splice.removed <= lines - splice.at
-            ):
+            if not kinds.valid_name(splice.file) or splice.at < 0 or not 0 <= splice.removed <= lines - splice.at:
                 raise RunError(f"recorded memory does not fit: {splice} on a file of {lines} lines")
             self._apply(splice)
 
@@ -237,9 +233,7 @@ class Memory:
         if not kinds.valid_name(name):
             raise Refused(_bad_name(name))
         if len(self._files) >= self._limits.files:
-            raise Refused(
-                f"there may be at most {self._limits.files} files: use one of {', '.join(self._files)}"
-            )
+            raise Refused(f"there may be at most {self._limits.files} files: use one of {', '.join(self._files)}")
         self._commit((Splice(name, 0, 0, ()),))
         return OperationResult(True, f"created {name}: {kinds.uses(self._files[name])}", changed=True)
 
@@ -301,8 +295,7 @@ class Memory:
         longest = max((len(line) for splice in splices for line in splice.inserted), default=0)
         if longest > self._limits.line_chars:
             raise Refused(
-                f"a line has {longest} characters, at most {self._limits.line_chars} are allowed: "
-                "write shorter lines"
+                f"a line has {longest} characters, at most {self._limits.line_chars} are allowed: write shorter lines"
             )
         growth = _growth(file, splices)
         if growth > 0 and file.chars + growth > self._cap(file):

@@ -44,9 +44,7 @@ class FileSpec(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    name: str = Field(
-        description="File name: ASCII letters, digits, '_', '.' and '-', at most 64 characters."
-    )
+    name: str = Field(description="File name: ASCII letters, digits, '_', '.' and '-', at most 64 characters.")
     kind: Kind = Field(description="How the file is written; see ACCEPTS.")
     about: str = Field(default="", description="One line for the memory index: what belongs in the file.")
     keep: int | None = Field(
@@ -69,9 +67,7 @@ class FileSpec(BaseModel):
     max_chars: int | None = Field(
         default=None, ge=1, description="Size limit of this file, instead of that of the memory limits."
     )
-    logic: bool = Field(
-        default=False, description="table: rows are put by `upsert` of the scaffold's logic.py."
-    )
+    logic: bool = Field(default=False, description="table: rows are put by `upsert` of the scaffold's logic.py.")
 
     @field_validator("name")
     @classmethod
@@ -257,9 +253,7 @@ def upsert(file: StoredFile, key: str, text: str, step: int, logic: UpsertLogic 
     if same:
         return Change((), f"{file.name} holds this row already", repeat=True)
     if at is None:
-        return Change(
-            (Splice(file.name, len(file.lines), 0, (line,)),), f"new row '{row(line)[0]}' in {file.name}"
-        )
+        return Change((Splice(file.name, len(file.lines), 0, (line,)),), f"new row '{row(line)[0]}' in {file.name}")
     return Change((Splice(file.name, at, 1, (line,)),), f"row '{row(line)[0]}' of {file.name} updated")
 
 
@@ -311,9 +305,7 @@ def loaded(spec: FileSpec, text: str, file_chars: int) -> StoredFile:
     if most and file.body > most:
         raise UsageError(f"{spec.name} starts with {file.body} lines below its header, at most {most} stay")
     if file.chars > cap:
-        raise UsageError(
-            f"{spec.name} starts with {file.chars} characters, the limit is {cap}", "set max_chars"
-        )
+        raise UsageError(f"{spec.name} starts with {file.chars} characters, the limit is {cap}", "set max_chars")
     return file
 
 
@@ -348,15 +340,11 @@ def _by_logic(file: StoredFile, line: str, logic: UpsertLogic) -> tuple[Splice, 
     entry = dict(zip(("key", "text", "step"), row(line), strict=True))
     returned = logic(file.name, rows, entry)
     if not isinstance(returned, list):
-        raise ScaffoldFailure(
-            f"upsert for {file.name} returned {type(returned).__name__}, not a list of rows"
-        )
+        raise ScaffoldFailure(f"upsert for {file.name} returned {type(returned).__name__}, not a list of rows")
     lines = []
     for found in returned:
         match found:
-            case {"key": str(key), "text": str(text), "step": int(at), **rest} if (
-                not rest and 0 <= at < 10**9
-            ):
+            case {"key": str(key), "text": str(text), "step": int(at), **rest} if not rest and 0 <= at < 10**9:
                 lines.append((key, text, int(at)))
             case _:
                 raise ScaffoldFailure(

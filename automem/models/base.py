@@ -4,42 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NotRequired, Protocol
+from typing import Any, Protocol
 
-from typing_extensions import TypedDict
-
-Role = Literal["memory", "gameplay"]
-Phase = Literal["log", "plan", "gameplay"]
-
-
-class ToolCall(TypedDict):
-    """One native tool call: `arguments` is the JSON text as the model wrote it."""
-
-    id: str
-    name: str
-    arguments: str
-
-
-class Message(TypedDict):
-    """One chat message. `tool_calls` on assistant turns, `tool_call_id` on tool results."""
-
-    role: Literal["system", "user", "assistant", "tool"]
-    content: str
-    tool_calls: NotRequired[list[ToolCall]]
-    tool_call_id: NotRequired[str]
-
-
-@dataclass(frozen=True)
-class Usage:
-    """Tokens of one call. `cached`: prompt tokens the server took from its prefix cache (None: not told).
-
-    `estimated` marks counts that come from text length and not from a tokenizer.
-    """
-
-    prompt: int
-    completion: int
-    cached: int | None = None
-    estimated: bool = False
+from automem.messages import Message, Phase, Role, ToolCall, Usage
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,8 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from automem.errors import ModelFailure, UsageError, did_you_mean
-from automem.models.base import Completion, Message, Request, estimate_usage
+from automem.messages import Message
+from automem.models.base import Completion, Request, estimate_usage
 from automem.models.wire import Answer, Card, Listing, problem, wire_message
 
 if TYPE_CHECKING:
@@ -74,9 +75,7 @@ class ChatSettings(BaseModel):
 class _Failed(Exception):
     """One attempt that gave no completion; `silent`: the server did not answer at all."""
 
-    def __init__(
-        self, what: str, status: int | None = None, wait: float | None = None, silent: bool = False
-    ) -> None:
+    def __init__(self, what: str, status: int | None = None, wait: float | None = None, silent: bool = False) -> None:
         super().__init__(what)
         self.status = status
         self.wait = wait
@@ -243,9 +242,7 @@ class ChatModel:
         match failed.status:
             case 400 if "context length" in str(failed):
                 known = f"{self._limit} tokens are assumed" if self._limit else "it is not known here"
-                return (
-                    f"the prompt is over the server's limit ({known}): set `context`, or lower `max_tokens`"
-                )
+                return f"the prompt is over the server's limit ({known}): set `context`, or lower `max_tokens`"
             case 401:
                 return f"check the key in {variable}" if variable in os.environ else f"{variable} is not set"
             case 403:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from automem.errors import ModelFailure, UsageError
-from automem.models.base import Completion, Message, Request
+from automem.messages import Message
+from automem.models.base import Completion, Request
 from automem.trace import Call, Step, TraceReader
 
 Place = tuple[str, str, int]

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from automem.models.base import Message, ToolCall, Usage
+from automem.messages import Message, ToolCall, Usage
 
 
 class WireFunction(BaseModel):
@@ -84,8 +84,7 @@ class Listing(BaseModel):
 def nested(calls: Sequence[ToolCall]) -> list[dict[str, Any]]:
     """Tool calls as the protocol writes them."""
     return [
-        {"id": c["id"], "type": "function", "function": {"name": c["name"], "arguments": c["arguments"]}}
-        for c in calls
+        {"id": c["id"], "type": "function", "function": {"name": c["name"], "arguments": c["arguments"]}} for c in calls
     ]
 
 

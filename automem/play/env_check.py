@@ -57,7 +57,9 @@ def _check_task(name: str, task: str, steps: int) -> Iterator[Report]:
     yield _facts(where, env, steps)
     actions = random_actions(env, _SEED, steps)
     first = _play(env, _SEED, actions)
-    yield Report(f"{where}: the same seed gives the same episode after a second reset", first == _play(env, _SEED, actions))
+    yield Report(
+        f"{where}: the same seed gives the same episode after a second reset", first == _play(env, _SEED, actions)
+    )
     yield Report(f"{where}: another seed gives another episode", first != _play(env, _SEED + 1, actions))
     env.close()
     children = [_child(name, task, steps, hash_seed) for hash_seed in ("0", "12345")]
@@ -112,7 +114,9 @@ def _play(env: Env, seed: int, actions: list[str]) -> str:
 def _child(name: str, task: str, steps: int, hash_seed: str, prefix: tuple[str, ...] = ()) -> str:
     code = f"from automem.play.env_check import play_digest; print(play_digest({name!r}, {task!r}, {_SEED}, {steps}))"
     environ = {**os.environ, "PYTHONHASHSEED": hash_seed}
-    done = subprocess.run([*prefix, sys.executable, "-c", code], env=environ, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [*prefix, sys.executable, "-c", code], env=environ, capture_output=True, text=True, check=False
+    )
     return done.stdout.strip() if done.returncode == 0 else f"exit code {done.returncode}: {done.stderr[-300:]}"
 
 

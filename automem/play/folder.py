@@ -1,10 +1,10 @@
 """The run folder: what was asked for, what was played, and a lock while it is being written.
 
-    run.json                              config, versions, git commit, evaluator digest, command lines
-    scaffold/                             the scaffold played, by value
-    traces/<env>/<task>/<episode>.jsonl
-    memory/<env>/<task>/<episode>/        final memory directory
-    logs/attempt_<n>/
+run.json                              config, versions, git commit, evaluator digest, command lines
+scaffold/                             the scaffold played, by value
+traces/<env>/<task>/<episode>.jsonl
+memory/<env>/<task>/<episode>/        final memory directory
+logs/attempt_<n>/
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from automem.episode import EpisodeSpec, Limits, ModelSpec
 from automem.errors import RunError, UsageError
-from automem.models.base import Role
+from automem.messages import Role
 
 
 class RunConfig(BaseModel):

@@ -17,13 +17,15 @@ from automem.agent.agent import Agent, Decision
 from automem.env import Env, boundary
 from automem.episode import EpisodeSpec, text_digest
 from automem.errors import EpisodeFailure
-from automem.models.base import Model, Role
+from automem.messages import Role
+from automem.models.base import Model
 from automem.play.folder import RunFolder
 from automem.play.resume import replay
 from automem.scaffold.spec import Scaffold
 from automem.trace import Result, Step, TraceWriter, read_result
 
 T = TypeVar("T")
+
 
 class Watcher(Protocol):
     """Is told how the episodes go; the progress display is one."""

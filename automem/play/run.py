@@ -13,7 +13,8 @@ from typing import Any, TextIO
 
 from automem.display import Display, run_display
 from automem.episode import EpisodeSpec
-from automem.models.base import Model, Role
+from automem.messages import Role
+from automem.models.base import Model
 from automem.play import provenance
 from automem.play.folder import RunConfig, RunFolder, open_run
 from automem.play.rollout import Rollout, rollout_all
@@ -63,9 +64,7 @@ def play_run(
     return Played(folder, finished | {spec.id: result for spec, result in zip(owed, results, strict=True)})
 
 
-async def _play(
-    rollout: Rollout, owed: list[EpisodeSpec], jobs: int, models: Mapping[Role, Model]
-) -> list[Result]:
+async def _play(rollout: Rollout, owed: list[EpisodeSpec], jobs: int, models: Mapping[Role, Model]) -> list[Result]:
     # A batch scheduler stops a job by SIGTERM: it is answered like ^C.
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, signal.raise_signal, signal.SIGINT)
     try:

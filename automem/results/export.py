@@ -13,16 +13,14 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from automem.errors import UsageError
-from automem.models.base import Message, Phase, Role, ToolCall
+from automem.messages import Message, Phase, Role, ToolCall
 from automem.trace import Call, TraceReader
 
 #: Rows that go into one parquet row group: what is held in memory at a time.
 _GROUP = 1_000
 
 
-def rows(
-    paths: Iterable[Path], role: Role | None = None, phase: Phase | None = None
-) -> Iterator[dict[str, Any]]:
+def rows(paths: Iterable[Path], role: Role | None = None, phase: Phase | None = None) -> Iterator[dict[str, Any]]:
     """The calls of the traces at `paths`, in order; of `role` and `phase` only, where given.
 
     A row has `prompt` and `completion` (lists of messages), `episode`, `env`, `task`, `seed`, `step`,

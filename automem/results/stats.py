@@ -38,9 +38,7 @@ class Paired:
     high: float | None
 
 
-def paired(
-    before: Sequence[float], after: Sequence[float], confidence: float = 0.95, seed: int = 0
-) -> Paired:
+def paired(before: Sequence[float], after: Sequence[float], confidence: float = 0.95, seed: int = 0) -> Paired:
     """The differences `after - before`, pair by pair; the interval is BCa, the same for the same seed.
 
     Raises:

@@ -320,9 +320,7 @@ def _progress(row: Row) -> str:
     """Mean ± standard error; the mean alone of a single episode, which tells of no spread."""
     if row.mean is None:
         return _NOTHING
-    return (
-        _percent(row.mean) if row.se is None or row.n == 1 else f"{_percent(row.mean)} ± {_percent(row.se)}"
-    )
+    return _percent(row.mean) if row.se is None or row.n == 1 else f"{_percent(row.mean)} ± {_percent(row.se)}"
 
 
 def _models(models: Mapping[str, str]) -> str:

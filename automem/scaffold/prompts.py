@@ -14,7 +14,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from jinja2 import BaseLoader, DictLoader, StrictUndefined, Template, TemplateError, TemplateNotFound
+from jinja2 import DictLoader, StrictUndefined, Template, TemplateError, TemplateNotFound
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from automem.errors import ScaffoldFailure
@@ -78,7 +78,9 @@ def _line(error: Exception, template: str) -> int | str:
     """The template line that raised; Jinja2 rewrites tracebacks to template lines."""
     if isinstance(lineno := getattr(error, "lineno", None), int):
         return lineno
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == "<template>" or f.filename.endswith(".j2")]
+    frames = [
+        f for f in traceback.extract_tb(error.__traceback__) if f.filename == "<template>" or f.filename.endswith(".j2")
+    ]
     return frames[-1].lineno or "?" if frames else "?"
 
 

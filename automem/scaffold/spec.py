@@ -1,10 +1,10 @@
 """`Scaffold`: a folder of text that says how the agent keeps and uses its memory.
 
-    scaffold.yaml     files, operations offered per phase, budgets, plan: merged | handoff
-    prompts/          system.j2 log.j2 plan.j2 gameplay.j2 and partials
-    memory/           initial contents of files
-    logic.py          optional: pure functions, run in the sandbox
-    CHANGES.md        what this version changed and why
+scaffold.yaml     files, operations offered per phase, budgets, plan: merged | handoff
+prompts/          system.j2 log.j2 plan.j2 gameplay.j2 and partials
+memory/           initial contents of files
+logic.py          optional: pure functions, run in the sandbox
+CHANGES.md        what this version changed and why
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from automem.episode import digest
 from automem.errors import UsageError
 from automem.grammar import OPERATIONS
 from automem.memory.files import FileSpec, MemoryLimits
-from automem.models.base import Phase
+from automem.messages import Phase
 
 #: A scaffold is text for people to read; a file larger than this is not that.
 MAX_FILE = 256 * 1024
@@ -83,8 +83,9 @@ class ScaffoldSpec(BaseModel):
     env: str | None = Field(None, description="The environment it is written for; null: any.")
     about: str = Field("", description="One sentence for lists.")
     plan: Literal["merged", "handoff"] = Field(
-        "merged", description="merged: one model consults and commits; handoff: the memory model consults, "
-        "then the gameplay model commits in the same conversation."
+        "merged",
+        description="merged: one model consults and commits; handoff: the memory model consults, "
+        "then the gameplay model commits in the same conversation.",
     )
     dialect: Literal["tags", "tools"] = Field("tags", description="Operations as tags in text or as tool calls.")
     constrained: bool = Field(False, description="Ask the server to let only well-formed replies through.")
@@ -170,7 +171,9 @@ def _read_folder(folder: Path) -> dict[str, str]:
         if path.is_dir() or "__pycache__" in relative:
             continue
         if not _belongs(relative):
-            raise UsageError(f"{path} does not belong in a scaffold", f"expected {', '.join(_FILES)}, prompts/*.j2, memory/*")
+            raise UsageError(
+                f"{path} does not belong in a scaffold", f"expected {', '.join(_FILES)}, prompts/*.j2, memory/*"
+            )
         if path.stat().st_size > MAX_FILE or len(texts) >= MAX_FILES:
             raise UsageError(f"{path}: a scaffold has at most {MAX_FILES} files of {MAX_FILE // 1024} KiB")
         try:

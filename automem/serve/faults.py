@@ -23,12 +23,8 @@ class Faults(BaseModel):
         default_factory=dict, description="Probability of an error answer, by status code."
     )
     delay: float = Field(default=0.0, ge=0, description="Seconds to wait before each answer.")
-    cut: float = Field(
-        default=0.0, ge=0, le=1, description="Probability that the connection ends in mid-answer."
-    )
-    malformed: float = Field(
-        default=0.0, ge=0, le=1, description="Probability of an answer that is not JSON."
-    )
+    cut: float = Field(default=0.0, ge=0, le=1, description="Probability that the connection ends in mid-answer.")
+    malformed: float = Field(default=0.0, ge=0, le=1, description="Probability of an answer that is not JSON.")
     empty: float = Field(default=0.0, ge=0, le=1, description="Probability of an answer without choices.")
     retry_after: float | None = Field(
         default=None, ge=0, description="Seconds in the Retry-After header of error answers; none: no header."
@@ -38,9 +34,7 @@ class Faults(BaseModel):
         ge=0,
         description="Requests answered before the process dies with exit code 3; none: never.",
     )
-    first: int | None = Field(
-        default=None, ge=0, description="Only the first so many requests meet faults; none: all."
-    )
+    first: int | None = Field(default=None, ge=0, description="Only the first so many requests meet faults; none: all.")
     seed: int = Field(default=0, description="Seed of the draws.")
 
     @model_validator(mode="after")

@@ -27,7 +27,8 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from automem.errors import EpisodeFailure, RunError
-from automem.models.base import Completion, Message, Model, Request
+from automem.messages import Message
+from automem.models.base import Completion, Model, Request
 from automem.models.wire import WireCall, nested, problem
 from automem.serve.faults import Fault, Faults
 
@@ -102,16 +103,11 @@ class _Service:
         self._prompts: deque[str] = deque(maxlen=_REMEMBERED)
 
     async def health(self, _: HttpRequest) -> Response:
-        return JSONResponse(
-            {"status": "ok", "requests": self.requests, "in_flight": self.in_flight, "peak": self.peak}
-        )
+        return JSONResponse({"status": "ok", "requests": self.requests, "in_flight": self.in_flight, "peak": self.peak})
 
     async def list_models(self, _: HttpRequest) -> Response:
         limit = {"max_model_len": self.context} if self.context else {}
-        cards = [
-            {"id": name, "object": "model", "created": 0, "owned_by": "automem", **limit}
-            for name in self.models
-        ]
+        cards = [{"id": name, "object": "model", "created": 0, "owned_by": "automem", **limit} for name in self.models]
         return JSONResponse({"object": "list", "data": cards})
 
     async def chat(self, http: HttpRequest) -> Response:
@@ -229,9 +225,7 @@ async def _http_error(_: HttpRequest, error: Exception) -> Response:
     return _error(500, f"{type(error).__name__}: {error}")
 
 
-def build_app(
-    models: Mapping[str, Model], faults: Faults | None = None, context: int | None = None
-) -> Starlette:
+def build_app(models: Mapping[str, Model], faults: Faults | None = None, context: int | None = None) -> Starlette:
     """The server's application. A request for any other name is answered by the first of `models`.
 
     `context` is the limit in tokens that `/v1/models` reports and longer prompts are refused by.

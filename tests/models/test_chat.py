@@ -15,7 +15,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
 
 from automem.errors import ModelFailure, UsageError
-from automem.models.base import Completion, Request, Usage, estimate_usage
+from automem.messages import Usage
+from automem.models.base import Completion, Request, estimate_usage
 from automem.models.chat import ChatModel, ChatSettings
 from automem.serve.faults import Faults
 from automem.serve.server import build_app, running

@@ -10,7 +10,7 @@ from typing import Any
 
 from automem.episode import EpisodeSpec, ModelSpec, text_digest
 from automem.memory.kinds import Splice
-from automem.models.base import Message, Phase, Usage
+from automem.messages import Message, Phase, Usage
 from automem.play.folder import RunConfig, RunFolder
 from automem.trace import Call, OperationRecord, Result, Step, TraceWriter
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from handmade import call, op, play, splice, write
 
-from automem.models.base import Usage
+from automem.messages import Usage
 from automem.results.behaviour import Behaviour, behaviour, read_behaviour
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from handmade import call, ended, failed, op, play, run, spec, splice, write
 
-from automem.models.base import Usage
+from automem.messages import Usage
 from automem.results.diff import Difference, diff_runs, diff_traces
 
 DONE = (ended(0.5), ended(0.5))

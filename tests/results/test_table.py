@@ -8,7 +8,7 @@ import pytest
 from handmade import call, ended, failed, play, run, write
 
 from automem.episode import ModelSpec
-from automem.models.base import Usage
+from automem.messages import Usage
 from automem.results.table import build_table, to_cells, to_csv, to_json, to_latex, to_markdown
 
 

@@ -14,7 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from automem.errors import ModelFailure, RunError, UsageError
-from automem.models.base import Completion, Usage, estimate_usage
+from automem.messages import Usage
+from automem.models.base import Completion, estimate_usage
 from automem.serve.faults import Faults
 from automem.serve.server import build_app, running, serve
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from automem.grammar import Malformed, Operation, parse, parse_tool_calls, render, render_tool_calls
-from automem.models.base import Completion, Message, Phase, Request, estimate_usage
+from automem.messages import Message, Phase
+from automem.models.base import Completion, Request, estimate_usage
 
 _HEADING = re.compile(r"^# (Observation|Memory|Actions|LOG|PLAN|GAMEPLAY)\b.*$", re.MULTILINE)
 _FILE = re.compile(r"^- (\S+) \((\w+), (\d+) \w+\)", re.MULTILINE)

@@ -41,7 +41,13 @@ RECIPES = {
     "iron sword": {"wood": 1, "coal": 1, "iron": 1},
 }
 #: How much of a material is carried before it is enough.
-ENOUGH = {"tree": ("wood", 5), "stone": ("stone", 7), "coal": ("coal", 2), "iron": ("iron", 2), "diamond": ("diamond", 1)}
+ENOUGH = {
+    "tree": ("wood", 5),
+    "stone": ("stone", 7),
+    "coal": ("coal", 2),
+    "iron": ("iron", 2),
+    "diamond": ("diamond", 1),
+}
 MOST = 9
 
 #: Steps between two looks at memory in LOG, and squares within which a kind counts as known.
@@ -172,7 +178,7 @@ class CrafterPolicy:
 def _at_hand(sight: Sight) -> str | None:
     if sight.asleep:
         return "Sleep"
-    for rule in (_fight, _avoid_lava, _take_cover, _shelter, _consume, _craft, _nap, _plant, _place, _gather):
+    for rule in (_fight, _avoid_lava, _take_cover, _consume, _craft, _nap, _plant, _place, _gather):
         action = rule(sight)
         if action:
             return action
