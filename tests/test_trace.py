@@ -54,9 +54,7 @@ def write(path, steps, result=None, of=None):
 
 #: Texts of few kinds of block, so that blocks come back, on both sides of the length that is shared.
 BLOCKS = st.one_of(
-    st.sampled_from(
-        ["", "\n", "\n\n", "\n\n\n\n", " \n\n ", "short", "rules " * 30, "\n\n" + "map " * 60 + "\n"]
-    ),
+    st.sampled_from(["", "\n", "\n\n", "\n\n\n\n", " \n\n ", "short", "rules " * 30, "\n\n" + "map " * 60 + "\n"]),
     st.text(max_size=120),
     st.text(alphabet="\n\r\t \u2028a", max_size=200),
 )
@@ -89,9 +87,7 @@ def test_all_fields_come_back(tmp_path):
             call(
                 messages,
                 tool_calls=used,
-                operations=[
-                    OperationRecord(name="?", args=["<|X"], ok=False, hits=0, changed=True, repeat=True)
-                ],
+                operations=[OperationRecord(name="?", args=["<|X"], ok=False, hits=0, changed=True, repeat=True)],
                 usage=Usage(10, 2, cached=4, estimated=True),
                 finish_reason="length",
                 retries=2,

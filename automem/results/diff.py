@@ -13,7 +13,6 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from automem.episode import EpisodeSpec
 from automem.play.folder import RunFolder
 from automem.trace import Result, Step, TraceReader
 
@@ -26,7 +25,7 @@ _SHOWN, _BEFORE = 72, 20
 
 @dataclass(frozen=True)
 class Difference:
-    """Where two traces part: `step` is None for the result; `a` and `b` are the values, shortened."""
+    """Where two traces part: `step` is None for what is no step; `a` and `b` are the values, shortened."""
 
     episode: str
     step: int | None
@@ -35,23 +34,18 @@ class Difference:
     b: str
 
     def __str__(self) -> str:
-        where = "result" if self.step is None else f"step {self.step}"
-        return f"{self.episode}, {where}, {self.field}:\n  a: {self.a}\n  b: {self.b}"
+        step = "" if self.step is None else f" step {self.step},"
+        return f"{self.episode},{step} {self.field}:\n  a: {self.a}\n  b: {self.b}"
 
 
 @dataclass(frozen=True)
 class RunDifference:
-    """First differences by episode, and the places (env, task, seed) that only one run has played."""
+    """The first difference of each episode that two runs do not have alike."""
 
     differences: tuple[Difference, ...]
-    only_a: tuple[Place, ...]
-    only_b: tuple[Place, ...]
-    compared: int
 
-    @property
-    def same(self) -> bool:
-        """Whether nothing differs."""
-        return not (self.differences or self.only_a or self.only_b)
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.differences))
 
 
 def diff_traces(a: Path, b: Path) -> Difference | None:
@@ -61,7 +55,7 @@ def diff_traces(a: Path, b: Path) -> Difference | None:
         UsageError: one of them is not a trace.
     """
     one, other = TraceReader(a), TraceReader(b)
-    episode = _name(one.spec)
+    episode = _name(one.spec.place)
     for step, (left, right) in enumerate(zip_longest(one.steps(), other.steps())):
         if left is None or right is None:
             return Difference(episode, step, "step", _played(left), _played(right))
@@ -72,17 +66,21 @@ def diff_traces(a: Path, b: Path) -> Difference | None:
     return None
 
 
-def diff_runs(a: RunFolder | Path, b: RunFolder | Path) -> RunDifference:
-    """Compare the traces of two runs, episode by episode, paired by env, task and seed."""
-    left, right = _traces(a), _traces(b)
-    shared = [place for place in left if place in right]
-    found = [diff_traces(left[place], right[place]) for place in shared]
-    return RunDifference(
-        differences=tuple(difference for difference in found if difference),
-        only_a=tuple(place for place in left if place not in right),
-        only_b=tuple(place for place in right if place not in left),
-        compared=len(shared),
-    )
+def diff_runs(a: RunFolder | Path, b: RunFolder | Path) -> RunDifference | None:
+    """The differences between two runs, their traces paired by env, task and seed; None if there are none.
+
+    An episode that only one of them has played is a difference, too (field `episode`).
+    """
+    one, other = _traces(a), _traces(b)
+    pairs = ((place, one.get(place), other.get(place)) for place in dict.fromkeys([*one, *other]))
+    found = tuple(difference for pair in pairs if (difference := _diff_episode(*pair)))
+    return RunDifference(found) if found else None
+
+
+def _diff_episode(place: Place, a: Path | None, b: Path | None) -> Difference | None:
+    if a and b:
+        return diff_traces(a, b)
+    return Difference(_name(place), None, "episode", *("played" if path else "not played" for path in (a, b)))
 
 
 def _traces(run: RunFolder | Path) -> dict[Place, Path]:
@@ -91,8 +89,9 @@ def _traces(run: RunFolder | Path) -> dict[Place, Path]:
     return {place: path for place, path in paths.items() if path.is_file()}
 
 
-def _name(spec: EpisodeSpec) -> str:
-    return f"{spec.env}/{spec.task}, seed {spec.seed}"
+def _name(place: Place) -> str:
+    env, task, seed = place
+    return f"{env}/{task}, seed {seed}"
 
 
 def _played(step: Step | None) -> str:

@@ -10,10 +10,11 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, get_args
 
-from automem.errors import UsageError
+from automem.errors import RunError, UsageError
 from automem.messages import Message, Phase, Role, ToolCall
+from automem.play.folder import RunFolder
 from automem.trace import Call, TraceReader
 
 #: Rows that go into one parquet row group: what is held in memory at a time.
@@ -39,12 +40,38 @@ def rows(paths: Iterable[Path], role: Role | None = None, phase: Phase | None = 
                     yield _chat(call) | place | _turn(step.t, number, call)
 
 
-def write_jsonl(rows: Iterable[dict[str, Any]], out: TextIO) -> int:
+def export_rows(source: Path, out: Path, role: str | None = None, phase: str | None = None) -> int:
+    """Write the rows of a trace or of all traces of a run to `out`, .jsonl or .parquet; gives their number.
+
+    The file appears when it is whole.
+
+    Raises:
+        UsageError: unknown role, phase or ending; no run or trace there; pyarrow is missing.
+        RunError: `out` cannot be written.
+    """
+    if out.suffix not in _WRITERS:
+        raise UsageError(f"cannot tell the format of {out}", "end its name in .jsonl or .parquet")
+    chosen = rows(_traces(source), _one_of(Role, role, "role"), _one_of(Phase, phase, "phase"))
+    part = out.with_name(f".{out.name}.part")
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            count = _WRITERS[out.suffix](chosen, part)
+            part.replace(out)
+        finally:
+            part.unlink(missing_ok=True)
+    except OSError as error:
+        raise RunError(f"cannot write {out}: {error.strerror or error}") from error
+    return count
+
+
+def write_jsonl(rows: Iterable[dict[str, Any]], path: Path) -> int:
     """Write one row a line; gives the number of rows."""
     count = 0
-    for row in rows:
-        out.write(json.dumps(row, ensure_ascii=False) + "\n")
-        count += 1
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        for row in rows:
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+            count += 1
     return count
 
 
@@ -66,6 +93,24 @@ def write_parquet(rows: Iterable[dict[str, Any]], path: Path) -> int:
             writer.write_table(pa.Table.from_pylist(group, schema))
             count += len(group)
     return count
+
+
+_WRITERS = {".jsonl": write_jsonl, ".parquet": write_parquet}
+
+
+def _traces(source: Path) -> list[Path]:
+    if source.is_file():
+        return [source]
+    folder = RunFolder.read(source)
+    paths = (folder.trace_path(spec) for spec in folder.config.specs())
+    return [path for path in paths if path.is_file()]
+
+
+def _one_of(names: Any, name: str | None, what: str) -> Any:
+    known = get_args(names)
+    if name not in (None, *known):
+        raise UsageError(f"unknown {what} '{name}'", f"known: {', '.join(known)}")
+    return name
 
 
 def _chat(call: Call) -> dict[str, Any]:

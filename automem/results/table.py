@@ -128,7 +128,7 @@ def to_json(table: Table) -> str:
     """`{"rows": […], "notes": […], "se": …}`, progress in [0, 1], what cannot be computed null."""
     rows = [row.data(table.behaviour) for row in table.rows]
     kind = "sample" if table.sample_se else "population"
-    return json.dumps({"rows": rows, "notes": table.notes, "se": kind}, indent=2, ensure_ascii=False) + "\n"
+    return json.dumps({"rows": rows, "notes": table.notes, "se": kind}, indent=2, ensure_ascii=False)
 
 
 def to_csv(table: Table) -> str:
@@ -139,7 +139,7 @@ def to_csv(table: Table) -> str:
         writer = csv.DictWriter(out, rows[0], lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
-    return out.getvalue()
+    return out.getvalue().rstrip("\n")
 
 
 def to_markdown(table: Table) -> str:
@@ -151,8 +151,8 @@ def to_markdown(table: Table) -> str:
         rule,
         *([_markdown(cell) for cell in row] for row in rows),
     ]
-    text = "".join(f"| {' | '.join(line)} |\n" for line in lines)
-    return text + "".join(f"\n{_markdown(note)}\n" for note in table.notes)
+    text = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return "\n\n".join([text, *(_markdown(note) for note in table.notes)])
 
 
 def to_latex(table: Table) -> str:
@@ -162,7 +162,7 @@ def to_latex(table: Table) -> str:
     head, *body = [" & ".join(_latex(cell) for cell in line) + r" \\" for line in (titles, *rows)]
     notes = [rf"{{\par\footnotesize {_latex(note)}\par}}" for note in table.notes]
     lines = [rf"\begin{{tabular}}{{{spec}}}", r"\hline", head, r"\hline", *body, r"\hline", r"\end{tabular}"]
-    return "\n".join([*lines, *notes]) + "\n"
+    return "\n".join([*lines, *notes])
 
 
 def _groups(run: RunFolder, by: frozenset[By]) -> list[list[EpisodeSpec]]:

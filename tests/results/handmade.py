@@ -66,9 +66,7 @@ def failed(kind: Any = "model", steps: int = 0) -> Result:
     return Result(end="failed", progress=0.0, score=0.0, steps=steps, failure=kind, message="it broke")
 
 
-def write(
-    path: Path, steps: Iterable[Step], result: Result | None = None, of: EpisodeSpec | None = None
-) -> Path:
+def write(path: Path, steps: Iterable[Step], result: Result | None = None, of: EpisodeSpec | None = None) -> Path:
     with closing(TraceWriter(path, of or spec())) as writer:
         for step in steps:
             writer.step(step)

@@ -23,9 +23,7 @@ def measured(tmp_path, seen, **changes):
         ("abcab", 0, 0),  # a round of three is not back and forth
     ],
 )
-def test_a_step_is_unproductive_when_stuck_or_when_it_undoes_the_one_before(
-    tmp_path, seen, stuck, oscillating
-):
+def test_a_step_is_unproductive_when_stuck_or_when_it_undoes_the_one_before(tmp_path, seen, stuck, oscillating):
     result = measured(tmp_path, seen)
     assert (result.stuck, result.oscillating) == (stuck, oscillating)
     assert result.unproductive_rate == (stuck + oscillating) / (len(seen) - 1)

@@ -95,12 +95,12 @@ def test_a_shorter_trace_another_result_and_an_unfinished_one_differ(tmp_path):
 def test_runs_are_paired_by_place(tmp_path):
     a = run(tmp_path / "a", {0: ended(0.5), 1: ended(0.5), 2: failed()})
     b = run(tmp_path / "b", {0: ended(0.5), 1: ended(0.75), 3: ended(0.5)}, scaffold_digest="d2")
+    b.trace_path(b.config.specs()[2]).rename(tmp_path / "elsewhere")
     difference = diff_runs(a, b.path)
-    assert not difference.same
-    assert difference.compared == 2
-    assert [(d.episode, d.field) for d in difference.differences] == [
-        ("courier/short, seed 1", "result.progress")
-    ]
-    assert difference.only_a == (("courier", "short", 2),)
-    assert difference.only_b == (("courier", "short", 3),)
-    assert diff_runs(a.path, a).same
+    result, only = difference.differences
+    assert result == Difference("courier/short, seed 1", None, "result.progress", "0.5", "0.75")
+    assert only == Difference("courier/short, seed 2", None, "episode", "played", "not played")
+    assert str(only) == "courier/short, seed 2, episode:\n  a: played\n  b: not played"
+    assert str(difference) == f"{result}\n{only}"
+    assert [(d.a, d.b) for d in diff_runs(b, a).differences] == [("0.75", "0.5"), ("not played", "played")]
+    assert diff_runs(a.path, a) is None

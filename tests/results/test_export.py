@@ -1,14 +1,13 @@
 from __future__ import annotations
 
-import io
 import json
 import sys
 
 import pytest
-from handmade import call, ended, play, spec, write
+from handmade import call, ended, failed, play, run, spec, write
 
-from automem.errors import UsageError
-from automem.results.export import rows, write_jsonl, write_parquet
+from automem.errors import RunError, UsageError
+from automem.results.export import export_rows, rows, write_parquet
 
 REPLY = "  Look <|SEARCH|>map|ключ<|END|>\n\n\n\ttail \u2028 \U0001f5fa  "
 
@@ -23,9 +22,7 @@ def trace(tmp_path):
     ]
     second = call("plan", reply=REPLY)
     third = call("plan", reply="<|ACTION|>east<|END|>", messages=talk)
-    return write(
-        tmp_path / "t.jsonl", play("abc", calls=[[first, second, third], [second]]), ended(1.0), spec(7)
-    )
+    return write(tmp_path / "t.jsonl", play("abc", calls=[[first, second, third], [second]]), ended(1.0), spec(7))
 
 
 @pytest.fixture
@@ -69,18 +66,33 @@ def test_rows_of_one_role_or_phase(trace):
 
 def test_tool_calls_take_the_form_of_the_wire(native):
     (row,) = rows([native])
-    wired = [
-        {"id": "c1", "type": "function", "function": {"name": "SEARCH", "arguments": '{"file":  "map"}'}}
-    ]
+    wired = [{"id": "c1", "type": "function", "function": {"name": "SEARCH", "arguments": '{"file":  "map"}'}}]
     assert row["prompt"][1]["tool_calls"] == wired
     assert row["prompt"][2]["tool_call_id"] == "c1"
     assert row["completion"] == [{"role": "assistant", "content": "", "tool_calls": wired}]
 
 
-def test_jsonl_is_one_row_a_line(trace):
-    out = io.StringIO()
-    assert write_jsonl(rows([trace]), out) == 4
-    assert [json.loads(line) for line in out.getvalue().removesuffix("\n").split("\n")] == list(rows([trace]))
+def read(path):
+    return [json.loads(line) for line in path.read_text().removesuffix("\n").split("\n")]
+
+
+def test_jsonl_is_one_row_a_line(trace, tmp_path):
+    out = tmp_path / "new" / "rows.jsonl"
+    assert export_rows(trace, out) == 4
+    assert read(out) == list(rows([trace]))
+    assert export_rows(trace, out, role="memory") == 1
+    assert read(out) == list(rows([trace], role="memory"))
+    assert list(out.parent.iterdir()) == [out]
+
+
+def test_a_run_gives_the_rows_of_all_its_traces(tmp_path):
+    folder = run(tmp_path / "r", {0: ended(1.0), 1: failed(), 2: None})
+    for one in folder.config.specs()[:2]:
+        folder.trace_path(one).unlink()
+        write(folder.trace_path(one), play("ab", calls=[[call("plan")]]), ended(1.0), one)
+    folder.trace_path(folder.config.specs()[2]).unlink()
+    assert export_rows(folder.path, tmp_path / "rows.jsonl") == 2
+    assert [row["seed"] for row in read(tmp_path / "rows.jsonl")] == [0, 1]
 
 
 def test_parquet_holds_the_same_rows(trace, native, tmp_path):
@@ -99,5 +111,31 @@ def test_parquet_holds_the_same_rows(trace, native, tmp_path):
 def test_parquet_without_pyarrow_says_what_to_install(trace, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(UsageError) as caught:
-        write_parquet(rows([trace]), tmp_path / "rows.parquet")
+        export_rows(trace, tmp_path / "rows.parquet")
     assert caught.value.hint == "pip install 'automem[parquet]'"
+
+
+@pytest.mark.parametrize(
+    ("name", "filters", "message"),
+    [
+        ("rows.csv", {}, "cannot tell the format"),
+        ("rows.jsonl", {"role": "meta"}, "unknown role 'meta'"),
+        ("rows.jsonl", {"phase": "LOG"}, "unknown phase 'LOG'"),
+    ],
+)
+def test_wrong_wishes_are_refused(trace, tmp_path, name, filters, message):
+    with pytest.raises(UsageError, match=message):
+        export_rows(trace, tmp_path / name, **filters)
+
+
+def test_a_damaged_trace_leaves_no_half_of_a_file(trace, tmp_path):
+    lines = trace.read_text().split("\n")
+    trace.write_text("\n".join([*lines[:2], "{", *lines[2:]]))
+    with pytest.raises(UsageError, match="line 3"):
+        export_rows(trace, tmp_path / "out" / "rows.jsonl")
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_an_unwritable_place_is_a_run_error(trace):
+    with pytest.raises(RunError, match="cannot write"):
+        export_rows(trace, trace / "rows.jsonl")

@@ -163,9 +163,8 @@ def test_names_are_escaped(tmp_path):
     table = build_table([run(tmp_path / "r", {0: ended(1.0)}, scaffold="my_s|x", models=models)])
     markdown = to_markdown(table)
     assert r"| my\_s\|x | gameplay=openai:a\|b\_c\\d, memory=local:50%&{x} |" in markdown
-    assert (
-        r"& my\_s\textbar{}x & gameplay=openai:a\textbar{}b\_c\textbackslash{}d, memory=local:50\%\&\{x\} &"
-        in (to_latex(table))
+    assert r"& my\_s\textbar{}x & gameplay=openai:a\textbar{}b\_c\textbackslash{}d, memory=local:50\%\&\{x\} &" in (
+        to_latex(table)
     )
 
 
