@@ -126,14 +126,15 @@ def _line_of(path: Path, loc: tuple[int | str, ...]) -> int | None:
 
 def _known_keys(model: type[BaseModel], loc: tuple[int | str, ...]) -> list[str]:
     """The keys that are known at `loc` below `model`."""
-    current: Any = model
+    current: type[BaseModel] | None = model
     for part in loc:
-        if isinstance(part, str) and isinstance(current, type) and part in current.model_fields:
+        if isinstance(part, str) and current is not None and part in current.model_fields:
             current = _inner_model(current.model_fields[part].annotation)
-    return list(current.model_fields) if isinstance(current, type) and issubclass(current, BaseModel) else []
+    return list(current.model_fields) if current is not None else []
 
 
-def _inner_model(annotation: Any) -> Any:
+def _inner_model(annotation: Any) -> type[BaseModel] | None:
+    """The model that an annotation such as `list[Model]` is about, if it is about one."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     found = (_inner_model(arg) for arg in getattr(annotation, "__args__", ()))

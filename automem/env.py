@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar
+from typing import Any
 
 import gymnasium
 from gymnasium import spaces
@@ -76,7 +76,9 @@ class Env(gymnasium.Env[str, str]):
     default_action: str
     #: The environment's own limit on steps; the episode is truncated there.
     max_steps: int
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": []}
+
+    def close(self) -> None:
+        """Give back what the game holds; most hold nothing."""
 
     def find_action(self, text: str) -> str | None:
         """The action that `text` names, or None. Case, spaces and underscores do not matter."""

@@ -42,7 +42,7 @@ class EpisodeSpec(BaseModel):
     scaffold: str = Field(description="Name of the scaffold.")
     scaffold_digest: str = Field(description="Hash of the scaffold's files.")
     models: dict[Role, ModelSpec] = Field(description="Which model plays which role.")
-    limits: Limits = Field(default_factory=Limits)
+    limits: Limits = Limits()
 
     @property
     def id(self) -> str:

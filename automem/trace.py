@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict
 
 from automem.episode import EpisodeSpec
 from automem.errors import FailureKind, RunError, UsageError
-from automem.memory.files import Splice
+from automem.memory.kinds import Splice
 from automem.messages import Message, Phase, Role, ToolCall, Usage
 
 FORMAT = 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -17,13 +17,14 @@ def list_envs(as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] 
     from automem import plugins
     from automem.errors import UsageError
 
-    rows = []
+    rows: list[dict[str, Any]] = []
     for name, folder in plugins.available(plugins.ENV).items():
+        row: dict[str, Any] = {"name": name, "path": str(folder), "tasks": [], "missing": None}
         try:
-            tasks, missing = list(envs.tasks(name)), None
+            row["tasks"] = list(envs.tasks(name))
         except UsageError as error:
-            tasks, missing = [], str(error)
-        rows.append({"name": name, "tasks": tasks, "missing": missing, "path": str(folder)})
+            row["missing"] = str(error)
+        rows.append(row)
     if as_json:
         print(json.dumps(rows, indent=2))
         return

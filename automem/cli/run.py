@@ -49,8 +49,8 @@ def run(
     if max_steps is not None:
         groups["limits"]["max_steps"] = max_steps
     loaded = scaffolds.load(scaffold, groups["scaffold"])
-    settings = {"gameplay": _settings(groups["model"], base_url)}
-    names = {"gameplay": model}
+    settings: dict[Role, dict[str, Any]] = {"gameplay": _settings(groups["model"], base_url)}
+    names: dict[Role, str] = {"gameplay": model}
     if memory_model:
         names["memory"] = memory_model
         settings["memory"] = _settings(groups["memory_model"], memory_base_url or base_url)

@@ -73,14 +73,9 @@ def diff(
     """Where two runs first differ, timings and model names aside; exit code 1 if they do."""
     from automem.results.diff import diff_runs, diff_traces
 
-    if one.is_file() and other.is_file():
-        difference = diff_traces(one, other)
-        differences = [difference] if difference else []
-    else:
-        differences = diff_runs(one, other)
-    for difference in differences:
+    difference = diff_traces(one, other) if one.is_file() and other.is_file() else diff_runs(one, other)
+    if difference:
         print(difference)
-    if differences:
         raise typer.Exit(1)
     print("identical, timings and model names aside")
 

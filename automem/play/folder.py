@@ -38,7 +38,7 @@ class RunConfig(BaseModel):
     scaffold: str
     scaffold_digest: str
     models: dict[Role, ModelSpec]
-    limits: Limits = Field(default_factory=Limits)
+    limits: Limits = Limits()
 
     def specs(self) -> list[EpisodeSpec]:
         """The episodes of the run, task by task, seed by seed."""

@@ -117,18 +117,9 @@ class _Episode:
     async def play(self) -> Result:
         """Play to the end; a failure of the episode ends it with what was reached so far."""
         try:
-            end = await self._play()
-            failure = None
-        except EpisodeFailure as error:
-            end, failure = "failed", error
-        result = Result(
-            end=end,
-            progress=self._progress,
-            score=self._score,
-            steps=self._steps,
-            failure=failure.kind if failure else None,
-            message=str(failure) if failure else None,
-        )
+            result = self._result(await self._play())
+        except EpisodeFailure as failure:
+            result = self._result("failed", failure=failure.kind, message=str(failure))
         if self._writer is not None:
             await self._thread(self._writer.result, result)
         return result
@@ -137,20 +128,25 @@ class _Episode:
         """Bring memory and trace to the disk and close the env."""
         self._cleanup.close()
 
+    def _result(self, end: Literal["terminated", "truncated", "failed"], **failure: Any) -> Result:
+        return Result(end=end, progress=self._progress, score=self._score, steps=self._steps, **failure)
+
     async def _play(self) -> Literal["terminated", "truncated"]:
         env, agent, writer = await self._thread(self._make)
         observation, state, last = await self._thread(self._start, env, agent)
         limit = min(env.max_steps, self._spec.limits.max_steps or env.max_steps)
         self._rollout.watcher.started(self._spec, self._steps, limit)
-        while last is None or not (last.terminated or last.truncated or self._steps >= limit):
+        ended = last is not None and (last.terminated or last.truncated)
+        while not ended and self._steps < limit:
             began = time.perf_counter()
             decision = await agent.act(observation, state)
             took = time.perf_counter() - began
-            observation, state, last = await self._thread(
+            observation, state, step = await self._thread(
                 self._step, env, agent, writer, decision, observation, state, took
             )
-            self._rollout.watcher.stepped(self._spec, last)
-        return "terminated" if last.terminated else "truncated"
+            self._rollout.watcher.stepped(self._spec, step)
+            last, ended = step, step.terminated or step.truncated
+        return "terminated" if last is not None and last.terminated else "truncated"
 
     def _make(self) -> tuple[Env, Agent, TraceWriter]:
         spec, rollout = self._spec, self._rollout

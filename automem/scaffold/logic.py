@@ -75,22 +75,25 @@ class Logic:
     def guard(self, action: str, state: Any, history: Any, step: int) -> str | None:
         """Why `action` should not be taken now, or None."""
         reason = self.call("guard", action, state, history, step=step)
-        return self._checked("guard", reason, reason is None or isinstance(reason, str), "a text or None", step)
+        if reason is not None and not isinstance(reason, str):
+            raise self._wrong("guard", reason, "a text or None", step)
+        return reason
 
     def repair(self, action: str, step: int) -> str:
         """The action that was meant."""
         repaired = self.call("repair", action, step=step)
-        return self._checked("repair", repaired, isinstance(repaired, str), "a text", step)
+        if not isinstance(repaired, str):
+            raise self._wrong("repair", repaired, "a text", step)
+        return repaired
 
     def _texts(self, function: str, *args: Any, step: int) -> dict[str, str]:
         value = self.call(function, *args, step=step)
-        good = isinstance(value, dict) and all(isinstance(x, str) for pair in value.items() for x in pair)
-        return self._checked(function, value, good, "a dict of texts", step)
-
-    def _checked(self, function: str, value: Any, good: bool, expected: str, step: int) -> Any:
-        if not good:
-            raise self._failure(f"in {function}, step {step}: returned {type(value).__name__}, expected {expected}")
+        if not isinstance(value, dict) or not all(isinstance(x, str) for pair in value.items() for x in pair):
+            raise self._wrong(function, value, "a dict of texts", step)
         return value
+
+    def _wrong(self, function: str, value: Any, expected: str, step: int) -> ScaffoldFailure:
+        return self._failure(f"in {function}, step {step}: returned {type(value).__name__}, expected {expected}")
 
     def _declared(self) -> frozenset[str]:
         try:

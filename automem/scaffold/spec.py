@@ -23,7 +23,8 @@ from automem.config import apply_override, read_yaml, validate
 from automem.episode import digest
 from automem.errors import UsageError
 from automem.grammar import OPERATIONS
-from automem.memory.files import FileSpec, MemoryLimits
+from automem.memory.files import MemoryLimits
+from automem.memory.kinds import FileSpec
 from automem.messages import Phase
 
 #: A scaffold is text for people to read; a file larger than this is not that.
@@ -91,8 +92,8 @@ class ScaffoldSpec(BaseModel):
     constrained: bool = Field(False, description="Ask the server to let only well-formed replies through.")
     files: list[FileSpec] = Field(default_factory=list, description="The memory files.")
     operations: Operations = Field(default_factory=Operations, description="Operations offered per phase.")
-    budget: Budget = Field(default_factory=Budget, description="Limits per step.")
-    memory: MemoryLimits = Field(default_factory=MemoryLimits, description="Limits on the memory directory.")
+    budget: Budget = Field(Budget(), description="Limits per step.")
+    memory: MemoryLimits = Field(MemoryLimits(), description="Limits on the memory directory.")
     examples: dict[Phase, list[dict[Literal["user", "assistant"], str]]] = Field(
         default_factory=dict, description="Example turns shown before the prompt of a phase, for small models."
     )

@@ -178,7 +178,7 @@ class CrafterPolicy:
 def _at_hand(sight: Sight) -> str | None:
     if sight.asleep:
         return "Sleep"
-    for rule in (_fight, _avoid_lava, _take_cover, _consume, _craft, _nap, _plant, _place, _gather):
+    for rule in (_fight, _avoid_lava, _take_cover, _shelter, _consume, _craft, _nap, _plant, _place, _gather):
         action = rule(sight)
         if action:
             return action
