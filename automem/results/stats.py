@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from math import sqrt
 from statistics import fmean, pstdev, stdev
 
-import numpy as np
-
 RESAMPLES = 9_999
 
 
@@ -55,7 +53,8 @@ def paired(before: Sequence[float], after: Sequence[float], confidence: float = 
 
 
 def _interval(values: Sequence[float], confidence: float, seed: int) -> tuple[float, float]:
-    # scipy.stats takes half a second to import: not for every table.
+    # These take half a second to import, and no table needs them.
+    import numpy as np
     from scipy.stats import bootstrap  # type: ignore[import-untyped]
 
     found = bootstrap(
