@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -60,7 +61,11 @@ def run(
         _show(config, folder)
         return
     models: Any = {role: make_model(name, settings[role]) for role, name in names.items()}
-    played = play_run(folder, config, loaded, models, jobs, redo)
+    try:
+        played = play_run(folder, config, loaded, models, jobs, redo)
+    except KeyboardInterrupt:
+        print(f"interrupted; the same command goes on with {folder}", file=sys.stderr)
+        raise typer.Exit(130) from None
     table = build_table([played.folder])
     print(to_json(table) if as_json else to_markdown(table))
     if played.failures:

@@ -26,6 +26,9 @@ from automem.trace import Result, Step, TraceWriter, read_result
 
 T = TypeVar("T")
 
+#: Characters of a failure's message that go into the result line.
+_MESSAGE_CHARS = 2000
+
 
 class Watcher(Protocol):
     """Is told how the episodes go; the progress display is one."""
@@ -119,7 +122,7 @@ class _Episode:
         try:
             result = self._result(await self._play())
         except EpisodeFailure as failure:
-            result = self._result("failed", failure=failure.kind, message=str(failure))
+            result = self._result("failed", failure=failure.kind, message=str(failure)[:_MESSAGE_CHARS])
         if self._writer is not None:
             await self._thread(self._writer.result, result)
         return result
@@ -150,13 +153,13 @@ class _Episode:
 
     def _make(self) -> tuple[Env, Agent, TraceWriter]:
         spec, rollout = self._spec, self._rollout
+        self._writer = TraceWriter(self._path, spec)
+        self._cleanup.callback(self._writer.close)
         with boundary(f"making {spec.env}/{spec.task}"):
             env = envs.make(spec.env, spec.task, **spec.options)
         self._cleanup.callback(env.close)
         agent = Agent(spec, rollout.scaffold, env, rollout.models, self._thread)
         self._cleanup.callback(agent.memory.sync, rollout.folder.memory_path(spec))
-        self._writer = TraceWriter(self._path, spec)
-        self._cleanup.callback(self._writer.close)
         return env, agent, self._writer
 
     def _start(self, env: Env, agent: Agent) -> tuple[str, dict[str, Any], Step | None]:

@@ -47,7 +47,7 @@ class Prompts:
             undefined=StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,
-            keep_trailing_newline=False,
+            keep_trailing_newline=True,
             cache_size=-1,
         )
         self._templates: dict[str, Template] = {}

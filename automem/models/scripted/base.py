@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from automem.errors import ModelFailure
 from automem.grammar import Malformed, Operation, parse, parse_tool_calls, render, render_tool_calls
 from automem.messages import Message, Phase
 from automem.models.base import Completion, Request, estimate_usage
@@ -81,9 +82,16 @@ class ScriptedModel:
 
 
 def read_prompt(messages: Sequence[Message], request: Request) -> Prompt:
-    """Read the conversation: system message, the phase's user message, then rounds of reply and results."""
+    """Read the conversation: system message, the phase's user message, then rounds of reply and results.
+
+    Raises:
+        ModelFailure: no message opens a phase.
+    """
     system = "\n".join(m["content"] for m in messages if m["role"] == "system")
-    start = max(i for i, m in enumerate(messages) if m["role"] == "user" and _phase(m["content"]))
+    openings = [i for i, m in enumerate(messages) if m["role"] == "user" and _phase(m["content"])]
+    if not openings:
+        raise ModelFailure("a scripted policy needs a prompt with a heading '# LOG', '# PLAN' or '# GAMEPLAY'")
+    start = openings[-1]
     user = messages[start]["content"]
     sections = _sections(user)
     actions = _ACTION.findall(_sections(system).get("Actions", ""))

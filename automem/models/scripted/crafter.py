@@ -308,9 +308,9 @@ def _clear(sight: Sight) -> str | None:
 def _wanted(sight: Sight) -> list[str]:
     """Kinds of thing to walk to, most urgent first."""
     wanted = []
-    if sight.status["drink"] <= 4:
+    if sight.status["drink"] <= 6:
         wanted.append("water")
-    if sight.status["food"] <= 4:
+    if sight.status["food"] <= 5:
         wanted.append("cow")
     if sight.dark and sight.has("wood pickaxe"):
         wanted.append("stone")
@@ -333,7 +333,7 @@ def _benefits_from_table(sight: Sight) -> bool:
 
 def _in_view(sight: Sight, wanted: list[str]) -> str | None:
     """A step towards the first of `wanted` in view, or to a drink or a meal that lies on the way."""
-    close = {"water": sight.status["drink"] < 7, "cow": sight.status["food"] < 7}
+    close = {"water": sight.status["drink"] < 8, "cow": sight.status["food"] < 7}
     handy = [kind for kind, needed in close.items() if needed and sight.distance(kind) <= 4]
     if sight.chance(5, DETOUR):
         return None
