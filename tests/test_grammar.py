@@ -17,6 +17,7 @@ from automem.grammar import (
     render_tool_calls,
     reply_pattern,
     tool_schemas,
+    without,
 )
 
 CALM = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -60,9 +61,7 @@ def test_sloppy_tags_are_read(text):
     assert parse(text) == [SEARCH]
 
 
-@pytest.mark.parametrize(
-    "text", ["<|DONE|>", "<|DONE|><|END|>", "<|done|> <|END|}", "<DONE>", "nothing new <|DONE|>."]
-)
+@pytest.mark.parametrize("text", ["<|DONE|>", "<|DONE|><|END|>", "<|done|> <|END|}", "<DONE>", "nothing new <|DONE|>."])
 def test_done_needs_no_end(text):
     assert parse(text) == [DONE]
 
@@ -86,9 +85,7 @@ def test_optional_argument():
     ]
 
 
-@pytest.mark.parametrize(
-    "text", ["", "no operation here", "a < b > c", "<b>", "<|", "|>", "<||>", "<think>hm</think>"]
-)
+@pytest.mark.parametrize("text", ["", "no operation here", "a < b > c", "<b>", "<|", "|>", "<||>", "<think>hm</think>"])
 def test_prose_holds_no_operations(text):
     assert parse(text) == []
 
@@ -233,10 +230,7 @@ def test_render():
     assert render(SEARCH) == "<|SEARCH|>map.txt|water<|END|>"
     assert render(DONE) == "<|DONE|>"
     assert render(Operation("search", (" map.txt", "water\n"))) == "<|SEARCH|>map.txt|water<|END|>"
-    assert (
-        render(Operation("APPEND", ("a.txt", "x < 3, y > 4, <b>")))
-        == "<|APPEND|>a.txt|x < 3, y > 4, <b><|END|>"
-    )
+    assert render(Operation("APPEND", ("a.txt", "x < 3, y > 4, <b>"))) == "<|APPEND|>a.txt|x < 3, y > 4, <b><|END|>"
 
 
 @pytest.mark.parametrize(
@@ -254,6 +248,29 @@ def test_render():
 def test_what_would_not_parse_back_is_not_rendered(op):
     with pytest.raises(ValueError, match="cannot be written as tags"):
         render(op)
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("<|SEARCH|>a|b<|END|>", "<|SEARCH|>a|b<|END|>"),
+        ("go: <|ACTION|>north<|END|> now", "go:  now"),
+        ("<|action|>x<|END|}<|SEARCH|>a|b<|END|><|ACTION|>y<|END|>", "<|SEARCH|>a|b<|END|>"),
+        ("see <|ACTION|>north", "see "),
+        ("<|ACTION|>north <|SEARCH|>a|b<|END|>.", "<|SEARCH|>a|b<|END|>."),
+        ("<|APPEND|>a|no <b>action</b><|END|>", "<|APPEND|>a|no <b>action</b><|END|>"),
+    ],
+)
+def test_one_operation_is_cut_out(text, left):
+    assert without(text, "ACTION") == left
+    assert Operation("ACTION", ("north",)) not in parse(without(text, "ACTION"))
+
+
+@CALM
+@given(st.lists(operations(), max_size=5))
+def test_cutting_leaves_all_others(ops):
+    text = " ".join(map(render, ops))
+    assert parse(without(text, "ACTION")) == [op for op in ops if op.name != "ACTION"]
 
 
 # --- native tool calls

@@ -45,7 +45,9 @@ class FileSpec(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str = Field(description="File name: ASCII letters, digits, '_', '.' and '-', at most 64 characters.")
-    kind: Kind = Field(description="How the file is written; see ACCEPTS.")
+    kind: Kind = Field(
+        description="log: lines are added; note: overwritten; table: rows by key; auto: by logic; reference: never."
+    )
     about: str = Field(default="", description="One line for the memory index: what belongs in the file.")
     keep: int | None = Field(
         default=None,

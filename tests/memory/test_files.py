@@ -30,9 +30,7 @@ def test_index():
     mem = memory("# Events\na\nb")
     do(mem, "UPSERT", "map.txt", "home", "red door")
     assert mem.index() == (
-        "- events.txt (log, 3 lines): what happened\n"
-        "- map.txt (table, 1 rows): places\n"
-        "- status.txt (auto, 0 lines)"
+        "- events.txt (log, 3 lines): what happened\n- map.txt (table, 1 rows): places\n- status.txt (auto, 0 lines)"
     )
     do(mem, "APPEND", "events.txt", "c")
     assert mem.index().startswith("- events.txt (log, 4 lines)")
@@ -216,9 +214,7 @@ def test_replay_rebuilds_memory_and_its_counters():
         do(mem, name, *args, step=step)
     mem.set_auto("status.txt", "hp 3")
     again.replay(mem.take_journal())
-    assert {name: again.text(name) for name in again.names()} == {
-        name: mem.text(name) for name in mem.names()
-    }
+    assert {name: again.text(name) for name in again.names()} == {name: mem.text(name) for name in mem.names()}
     assert (again.index(), again.chars, again.chars_added) == (mem.index(), mem.chars, mem.chars_added)
     assert again.take_journal() == []
     assert do(again, "APPEND", "ideas.txt", "X").repeat
@@ -273,6 +269,7 @@ def test_links_are_never_followed(tmp_path):
     directory.mkdir()
     for name in ("events.txt", ".map.txt.part", "stray"):
         (directory / name).symlink_to(target)
+    (directory / "folder").symlink_to(tmp_path)
     mem = memory("a")
     mem.sync(directory)
     (directory / ".events.txt.part").symlink_to(target)

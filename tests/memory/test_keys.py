@@ -57,6 +57,8 @@ def test_negative_numbers(text):
         "x=1",
         "x=1,x=2",
         "x=1,y=2,z=3",
+        "x=1,y=2,x=3",
+        "near x=1,y=2",
         "z=1,y=2",
         "x=1.5,y=2",
         "here",
@@ -85,16 +87,12 @@ def test_one_name_has_one_key(text):
     assert normal_key(text, PARCEL) == "red box"
 
 
-@pytest.mark.parametrize(
-    ("text", "key"), [("the", "the"), ("@", "@"), ("<", "<"), ("12:30", "12 30"), ("C++", "c++")]
-)
+@pytest.mark.parametrize(("text", "key"), [("the", "the"), ("@", "@"), ("<", "<"), ("12:30", "12 30"), ("C++", "c++")])
 def test_text_keys_that_look_odd(text, key):
     assert normal_key(text, PARCEL) == key
 
 
-@pytest.mark.parametrize(
-    "text", ["1,fountain", "level=1, what=the Fountain", "what: fountain; level: 1", "1 Fountain"]
-)
+@pytest.mark.parametrize("text", ["1,fountain", "level=1, what=the Fountain", "what: fountain; level: 1", "1 Fountain"])
 def test_parts_of_both_types(text):
     assert normal_key(text, MIXED) == "1,fountain"
 

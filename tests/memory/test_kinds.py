@@ -1,4 +1,6 @@
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from automem.errors import ScaffoldFailure, UsageError
@@ -108,6 +110,21 @@ def test_write_is_the_smallest_splice():
     mem = memory(NOTE.model_copy(update={"max_lines": None}), plan="a\nb\nc\nd")
     do(mem, "WRITE", "plan.txt", "a\nB\nc\nd")
     assert mem.take_journal() == [Splice("plan.txt", 1, 1, ("B",))]
+
+
+LETTERS = st.lists(st.sampled_from("ab"), min_size=1, max_size=6).map("\n".join)
+
+
+@settings(deadline=None)
+@given(LETTERS, LETTERS)
+def test_any_text_is_written_by_at_most_one_splice(old, new):
+    mem, again = memory(AUTO, status=old), memory(AUTO, status=old)
+    mem.set_auto("status.txt", new)
+    splices = mem.take_journal()
+    assert len(splices) == (old != new)
+    assert all(len(splice.inserted) + splice.removed <= (old + new).count("\n") + 2 for splice in splices)
+    again.replay(splices)
+    assert mem.text("status.txt") == again.text("status.txt") == new
 
 
 # --- table
@@ -312,6 +329,4 @@ def test_initial_contents_and_specs_belong_together():
         Memory([LOG, LOG.model_copy(update={"name": "Events.txt"})], MemoryLimits(), {})
     with pytest.raises(UsageError, match="the limits are 1 and"):
         Memory([LOG, NOTE], MemoryLimits(files=1), {})
-    assert Memory(
-        [RULES.model_copy(update={"max_chars": 40_000})], MemoryLimits(), {"rules.txt": "x" * 30_000}
-    )
+    assert Memory([RULES.model_copy(update={"max_chars": 40_000})], MemoryLimits(), {"rules.txt": "x" * 30_000})

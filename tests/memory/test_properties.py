@@ -17,9 +17,7 @@ SPECS = (
     FileSpec(name="status.txt", kind="auto"),
     FileSpec(name="rules.txt", kind="reference"),
 )
-LIMITS = MemoryLimits(
-    file_chars=120, memory_chars=250, files=8, line_chars=40, search_results=3, read_lines=4
-)
+LIMITS = MemoryLimits(file_chars=120, memory_chars=250, files=8, line_chars=40, search_results=3, read_lines=4)
 HEADER = "# Events\n# newest last"
 INITIAL = {"events.txt": f"{HEADER}\nstart", "map.txt": "# map", "rules.txt": "be\nquick"}
 
@@ -67,10 +65,7 @@ def check_state(memory):
     assert len(files) <= LIMITS.files
     sizes = {name: len(text) + 1 if text else 0 for name, text in files.items()}
     assert all(size <= LIMITS.file_chars for size in sizes.values())
-    assert (
-        sum(size for name, size in sizes.items() if name not in ("status.txt", "rules.txt"))
-        <= LIMITS.memory_chars
-    )
+    assert sum(size for name, size in sizes.items() if name not in ("status.txt", "rules.txt")) <= LIMITS.memory_chars
     assert files["rules.txt"] == INITIAL["rules.txt"]
     assert files["events.txt"].startswith(HEADER)
     assert len(files["events.txt"].split("\n")) <= 2 + 4
