@@ -32,9 +32,7 @@ class CourierEnv(Env):
         self.world: World | None = None
         self._steps = 0
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[str, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         """Begin the game of `seed`; without one, of a number drawn from `np_random`."""
         super().reset(seed=seed)
         game = seed if seed is not None else int(self.np_random.integers(2**31))

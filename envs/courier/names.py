@@ -21,6 +21,5 @@ _THINGS = ("lamp", "box", "cup", "map", "ring", "bell", "book", "drum")
 
 #: Nine materials and eight things have no common divisor: going round both lists gives 72 different pairs.
 PARCELS = tuple(
-    f"{_MATERIALS[i % len(_MATERIALS)]} {_THINGS[i % len(_THINGS)]}"
-    for i in range(len(_MATERIALS) * len(_THINGS))
+    f"{_MATERIALS[i % len(_MATERIALS)]} {_THINGS[i % len(_THINGS)]}" for i in range(len(_MATERIALS) * len(_THINGS))
 )

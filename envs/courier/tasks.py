@@ -45,15 +45,9 @@ class CourierTask:
 
 
 SETTINGS = {
-    "small": CourierTask(
-        width=6, height=4, horizon=200, parcels=12, orders=20, move_rate=0.25, news_rate=0.5
-    ),
-    "long": CourierTask(
-        width=6, height=6, horizon=1_000, parcels=24, orders=90, move_rate=0.3, news_rate=0.5
-    ),
-    "huge": CourierTask(
-        width=8, height=8, horizon=10_000, parcels=40, orders=760, move_rate=0.3, news_rate=0.5
-    ),
+    "small": CourierTask(width=6, height=4, horizon=200, parcels=12, orders=20, move_rate=0.25, news_rate=0.5),
+    "long": CourierTask(width=6, height=6, horizon=1_000, parcels=24, orders=90, move_rate=0.3, news_rate=0.5),
+    "huge": CourierTask(width=8, height=8, horizon=10_000, parcels=40, orders=760, move_rate=0.3, news_rate=0.5),
 }
 TASKS = tuple(SETTINGS)
 

@@ -79,9 +79,7 @@ def test_log_falls_back_to_the_log_where_rows_cannot_be_put_in():
     assert reply("log", SEEN, [TABLE, LOG], offered={"APPEND", "DONE"})[0].startswith("<|APPEND|>notes.md|")
 
 
-@pytest.mark.parametrize(
-    ("files", "offered"), [((), None), ([LOG], {"DONE"}), ([FileEntry("a.md", "note", 1)], None)]
-)
+@pytest.mark.parametrize(("files", "offered"), [((), None), ([LOG], {"DONE"}), ([FileEntry("a.md", "note", 1)], None)])
 def test_log_without_a_place_to_write_is_done(files, offered):
     assert reply("log", SEEN, files, offered) == ["<|DONE|>"]
 
@@ -134,17 +132,11 @@ def test_a_place_where_the_parcel_was_missed_since_is_not_believed():
     assert after_search("7: brass lamp at 3,3\n9: vault at 3,3, no brass lamp", file=LOG) == toured
     assert after_search("1: vault | 3,3, no brass lamp | step 9\n2: brass lamp | 3,3 | step 7") == toured
     assert after_search("7: vault at 3,3, no brass lamp\n9: brass lamp at 3,3", file=LOG) == act("north")
-    assert after_search("1: brass lamp | 3,3 | step 9\n2: vault | 3,3, no brass lamp | step 7") == act(
-        "north"
-    )
-    assert after_search("1: brass lamp | 3,3 | step 7\n2: vault | 5,1, no brass lamp | step 9") == act(
-        "north"
-    )
+    assert after_search("1: brass lamp | 3,3 | step 9\n2: vault | 3,3, no brass lamp | step 7") == act("north")
+    assert after_search("1: brass lamp | 3,3 | step 7\n2: vault | 5,1, no brass lamp | step 9") == act("north")
 
 
-@pytest.mark.parametrize(
-    "answer", ["", "no match", "facts.md: 0 lines with 'brass lamp'", "4: brass lamp at 3,1"]
-)
+@pytest.mark.parametrize("answer", ["", "no match", "facts.md: 0 lines with 'brass lamp'", "4: brass lamp at 3,1"])
 def test_it_explores_when_memory_knows_nothing_better(answer):
     assert after_search(answer) == act("west")
 
@@ -160,9 +152,7 @@ def test_it_plays_from_the_observation_alone_where_nothing_can_be_searched(files
 
 
 def test_news_of_the_ordered_parcel_need_no_search():
-    assert reply("plan", SEEN.replace("golden ring", "brass lamp").replace("0,2", "3,3"), [TABLE]) == act(
-        "north"
-    )
+    assert reply("plan", SEEN.replace("golden ring", "brass lamp").replace("0,2", "3,3"), [TABLE]) == act("north")
 
 
 def test_it_waits_when_there_is_no_order_or_nothing_it_understands():
@@ -173,9 +163,7 @@ def test_it_waits_when_there_is_no_order_or_nothing_it_understands():
     assert reply("log", done, [TABLE])[0] == "<|UPSERT|>facts.md|attic|3,1<|END|>"
 
 
-@pytest.mark.parametrize(
-    ("width", "height"), [(w, h) for w in range(2, 10) for h in range(2, 10) if w * h % 2 == 0]
-)
+@pytest.mark.parametrize(("width", "height"), [(w, h) for w in range(2, 10) for h in range(2, 10) if w * h % 2 == 0])
 def test_the_tour_comes_through_every_room_and_back(width, height):
     steps = {"north": (0, 1), "south": (0, -1), "east": (1, 0), "west": (-1, 0)}
     x = y = 0
