@@ -43,6 +43,7 @@ class EpisodeSpec(BaseModel):
     scaffold_digest: str = Field(description="Hash of the scaffold's files.")
     models: dict[Role, ModelSpec] = Field(description="Which model plays which role.")
     limits: Limits = Limits()
+    repeat: int = Field(0, ge=0, description="The same episode once more, with other sampling seeds.")
 
     @property
     def id(self) -> str:
@@ -56,7 +57,7 @@ class EpisodeSpec(BaseModel):
 
     def sampling_seed(self, step: int, call: int) -> int:
         """A seed for the sampler of one call: the same in any process and after any resume."""
-        key = f"{self.env}/{self.task}/{self.seed}/{self.scaffold_digest}/{step}/{call}"
+        key = f"{self.env}/{self.task}/{self.seed}/{self.scaffold_digest}/{self.repeat}/{step}/{call}"
         return int.from_bytes(blake2b(key.encode(), digest_size=4).digest()) & 0x7FFFFFFF
 
 

@@ -31,6 +31,10 @@ class RunError(AutoMemError):
     """The command could not do its work (disk full, port taken, episodes failed). Exit code 1."""
 
 
+class ProposerFailure(AutoMemError):
+    """A proposer of loop 1 could not do its work; the lineage says so and the best stays the best."""
+
+
 class EpisodeFailure(AutoMemError):
     """The episode cannot go on; `kind` says on whose side."""
 

@@ -39,6 +39,7 @@ class RunConfig(BaseModel):
     scaffold_digest: str
     models: dict[Role, ModelSpec]
     limits: Limits = Limits()
+    repeat: int = 0
 
     def specs(self) -> list[EpisodeSpec]:
         """The episodes of the run, task by task, seed by seed."""

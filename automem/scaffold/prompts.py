@@ -1,4 +1,4 @@
-"""Rendering prompts: sandboxed Jinja2 with undefined variables refused.
+"""Rendering prompts: a bounded, sandboxed subset of Jinja2 with undefined variables refused.
 
 Templates see `observation`, `state`, `history`, `memory`, `blocks`, `budget`, `phase`, `operations` and
 `step`; the system prompt sees only what is the same for the whole episode: `instructions`, `actions`,
@@ -14,11 +14,23 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from jinja2 import DictLoader, StrictUndefined, Template, TemplateError, TemplateNotFound
-from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2 import Template, TemplateError, TemplateNotFound
 
 from automem.errors import ScaffoldFailure
 from automem.memory.files import Memory
+from automem.scaffold.template import BoundedEnvironment
+
+#: What a template at fault may raise, when it is parsed, compiled or rendered.
+_RAISED = (
+    TemplateError,
+    TypeError,
+    ValueError,
+    ArithmeticError,
+    LookupError,
+    AttributeError,
+    RecursionError,
+    SyntaxError,
+)
 
 
 class MemoryView:
@@ -36,20 +48,17 @@ class MemoryView:
         """The contents of file `name`."""
         return self._memory.text(name)
 
+    def tail(self, name: str, lines: int) -> str:
+        """The last `lines` lines of file `name`."""
+        return "\n".join(self._memory.text(name).splitlines()[-lines:])
+
 
 class Prompts:
     """The templates of one scaffold."""
 
     def __init__(self, scaffold: str, sources: Mapping[str, str]) -> None:
         self._scaffold = scaffold
-        self._environment = ImmutableSandboxedEnvironment(
-            loader=DictLoader({**_partials(), **sources}),
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-            keep_trailing_newline=True,
-            cache_size=-1,
-        )
+        self._environment = BoundedEnvironment({**_partials(), **sources})
         self._templates: dict[str, Template] = {}
 
     def render(self, name: str, variables: Mapping[str, Any], step: int) -> str:
@@ -61,8 +70,8 @@ class Prompts:
         try:
             if name not in self._templates:
                 self._templates[name] = self._environment.get_template(name)
-            return self._templates[name].render(variables).strip()
-        except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
+            return self._environment.render(self._templates[name], variables).strip()
+        except _RAISED as error:
             raise ScaffoldFailure(
                 f"scaffold '{self._scaffold}': prompts/{name}, line {_line(error, name)}, step {step}: {_what(error)}"
             ) from error

@@ -1,0 +1,230 @@
+"""A bounded subset of Jinja2: enough for prompts, too little to hang or flood the process.
+
+Templates may come from a meta-LLM and are rendered in this process, so what they can cost is bounded when
+they are compiled: only the nodes, filters and methods below; no macros, imports, blocks or namespaces; every
+loop item and every computed value is charged to a meter that each rendering starts anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from jinja2 import DictLoader, StrictUndefined, Template, TemplateSyntaxError, nodes
+from jinja2.exceptions import SecurityError
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+#: Units of work in one rendering: a loop item, an included template or a computed value is one, and every
+#: hundred characters or items of a computed value are one more.
+WORK = 20_000
+#: Characters or items in one computed value, and characters in a rendered prompt.
+VALUE_SIZE = 50_000
+PROMPT_SIZE = 200_000
+#: Nodes of one template.
+NODES = 4_000
+
+FILTERS = frozenset(
+    [
+        "abs",
+        "capitalize",
+        "count",
+        "default",
+        "dictsort",
+        "first",
+        "float",
+        "int",
+        "items",
+        "join",
+        "last",
+        "length",
+        "list",
+        "lower",
+        "max",
+        "min",
+        "reverse",
+        "round",
+        "select",
+        "sort",
+        "string",
+        "sum",
+        "title",
+        "tojson",
+        "trim",
+        "truncate",
+        "unique",
+        "upper",
+        "wordcount",
+    ]
+)
+METHODS = frozenset(
+    [
+        "endswith",
+        "get",
+        "items",
+        "keys",
+        "lower",
+        "split",
+        "splitlines",
+        "startswith",
+        "strip",
+        "text",
+        "tail",
+        "upper",
+        "values",
+    ]
+)
+_NODES = (
+    nodes.Template, nodes.Output, nodes.TemplateData, nodes.Name, nodes.Const, nodes.List, nodes.Tuple, nodes.Dict,
+    nodes.Pair, nodes.Keyword, nodes.Getattr, nodes.Getitem, nodes.Slice, nodes.If, nodes.CondExpr, nodes.Compare,
+    nodes.Operand, nodes.And, nodes.Or, nodes.Not, nodes.Neg, nodes.Pos, nodes.For, nodes.Include, nodes.Filter,
+    nodes.Test, nodes.Assign, nodes.Call, nodes.Concat, nodes.Add, nodes.Sub, nodes.Mul, nodes.Div, nodes.FloorDiv,
+    nodes.Mod,
+)  # fmt: skip
+_COMPUTED = (nodes.Filter, nodes.Call, nodes.Concat, nodes.Add)
+
+
+class BoundedEnvironment(ImmutableSandboxedEnvironment):
+    """Compiles the subset, with its meters in place."""
+
+    intercepted_binops = frozenset("*%")
+
+    def __init__(self, sources: Mapping[str, str]) -> None:
+        super().__init__(
+            loader=DictLoader(sources),
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            keep_trailing_newline=True,
+            cache_size=-1,
+        )
+        self._left = 0
+        self.filters = {name: self.filters[name] for name in FILTERS} | {
+            "join": self._join,
+            "metered": self._metered,
+            "measured": self._measured,
+        }
+        self.globals = {"range": self.globals["range"]}
+
+    def compile(self, source: str | nodes.Template, *args: Any, **kwargs: Any) -> Any:
+        """Compile a template of the subset.
+
+        Raises:
+            TemplateSyntaxError: it uses something else, or is too large; names the line.
+        """
+        tree = self.parse(source, *args) if isinstance(source, str) else source
+        return super().compile(_bounded(tree), *args, **kwargs)
+
+    def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+        """Numbers only: repeating or formatting a text is the cheapest way to a huge one."""
+        if not isinstance(left, (int, float)) or not isinstance(right, (int, float)):
+            raise SecurityError(f"'{operator}' is for numbers")
+        return super().call_binop(context, operator, left, right)
+
+    def render(self, template: Template, variables: Mapping[str, Any]) -> str:
+        """The text of `template`.
+
+        Raises:
+            SecurityError: it costs too much, or is too long.
+        """
+        self._left = WORK
+        size, pieces = 0, []
+        for piece in template.generate(variables):
+            size += len(piece)
+            if size > PROMPT_SIZE:
+                raise SecurityError(f"the prompt is longer than {PROMPT_SIZE} characters")
+            pieces.append(piece)
+        return "".join(pieces)
+
+    def _use(self, units: int) -> None:
+        self._left -= units
+        if self._left < 0:
+            raise SecurityError("the template does too much work")
+
+    def _metered(self, items: Iterable[Any]) -> Iterator[Any]:
+        for item in items:
+            self._use(1)
+            yield item
+
+    def _measured(self, value: Any) -> Any:
+        size = len(value) if isinstance(value, (str, list, tuple, dict)) else 0
+        if size > VALUE_SIZE:
+            raise SecurityError(f"a value has more than {VALUE_SIZE} characters or items")
+        self._use(1 + size // 100)
+        return value
+
+    def _join(self, items: Iterable[Any], separator: str = "") -> str:
+        size, texts = 0, []
+        for item in items:
+            text = str(item)
+            size += len(text) + len(separator)
+            if size > VALUE_SIZE:
+                raise SecurityError(f"a value has more than {VALUE_SIZE} characters or items")
+            texts.append(text)
+        return separator.join(texts)
+
+
+def _bounded(tree: nodes.Template) -> nodes.Template:
+    """Check `tree` and put the meters in, in place."""
+    for count, node in enumerate(_walk(tree)):
+        if count > NODES:
+            raise TemplateSyntaxError("the template is too large", node.lineno)
+        if problem := _problem(node):
+            raise TemplateSyntaxError(problem, node.lineno)
+    _meter(tree)
+    tree.body.insert(0, nodes.Output([_filtered(nodes.Const(""), "measured", 1)], lineno=1))
+    return tree
+
+
+def _walk(node: nodes.Node) -> Iterator[nodes.Node]:
+    yield node
+    for child in node.iter_child_nodes():
+        yield from _walk(child)
+
+
+def _problem(node: nodes.Node) -> str | None:
+    """Why `node` is not of the subset, or None."""
+    if not isinstance(node, _NODES):
+        return f"{type(node).__name__.lower()} is not part of the template language of scaffolds"
+    match node:
+        case nodes.Filter(name=name) if name not in FILTERS:
+            return f"no filter '{name}'; there are {', '.join(sorted(FILTERS))}"
+        case nodes.For(recursive=True):
+            return "recursive loops are not part of the template language of scaffolds"
+        case nodes.Include(template=template) if not isinstance(template, nodes.Const):
+            return "include takes a name, not an expression"
+        case nodes.Assign(target=target) if not isinstance(target, nodes.Name):
+            return "set takes a plain name"
+        case nodes.Call(node=function) if not _callable(function):
+            return f"only range and the methods {', '.join(sorted(METHODS))} can be called"
+    return None
+
+
+def _callable(function: nodes.Expr) -> bool:
+    if isinstance(function, nodes.Name):
+        return function.name == "range"
+    return isinstance(function, nodes.Getattr) and function.attr in METHODS
+
+
+def _meter(node: nodes.Node) -> None:
+    """Charge loop items and computed values, wherever they stand below `node`."""
+    for name, value in node.iter_fields():
+        if isinstance(value, nodes.Node):
+            _meter(value)
+            setattr(node, name, _charged(value, is_loop=isinstance(node, nodes.For) and name == "iter"))
+        elif isinstance(value, list):
+            for position, item in enumerate(value):
+                if isinstance(item, nodes.Node):
+                    _meter(item)
+                    value[position] = _charged(item, is_loop=False)
+
+
+def _charged(node: nodes.Node, is_loop: bool) -> nodes.Node:
+    if isinstance(node, _COMPUTED):
+        node = _filtered(node, "measured", node.lineno)
+    if is_loop and isinstance(node, nodes.Expr):
+        node = _filtered(node, "metered", node.lineno)
+    return node
+
+
+def _filtered(value: nodes.Expr, name: str, line: int) -> nodes.Filter:
+    return nodes.Filter(value, name, [], [], None, None, lineno=line)
