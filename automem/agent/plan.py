@@ -30,17 +30,20 @@ async def consult(turn: Turn) -> Conversation:
     for _ in range(turn.setting.scaffold.spec.budget.plan_rounds):
         reply = await talk.ask()
         records = []
+        acted = done = False
         for operation in reply:
             if is_named(operation, "ACTION"):
                 talk.note(operation, "left to the gameplay model", ok=True)
+                acted = True
+            elif is_named(operation, "DONE"):
+                records.append(talk.note(operation, "ok", ok=True))
+                done = True
             else:
                 records.append(await talk.execute(operation))
-        acted = len(records) < len(reply)
-        if acted:
-            _cut_action(talk, reply)
+        _cut_action(talk, reply)
         if records:
             talk.answer(records)
-        if acted or not reply:
+        if acted or done or not reply:
             break
     return talk
 
@@ -107,8 +110,10 @@ async def _judge(turn: Turn, text: str) -> tuple[str | None, str]:
 def _cut_action(talk: Conversation, reply: Reply) -> None:
     """Take the ACTION out of the memory model's last reply, so that the gameplay model decides alone."""
     message = talk.messages[-1]
-    message["content"] = without(message["content"], "ACTION").strip() or "(memory consulted)"
+    message["content"] = without(message["content"], "ACTION").strip()
     if calls := message.pop("tool_calls", None):
         kept = [call for call, operation in zip(calls, reply, strict=True) if not is_named(operation, "ACTION")]
         if kept:
             message["tool_calls"] = kept
+    if not message["content"] and "tool_calls" not in message:
+        message["content"] = "(memory consulted)"
