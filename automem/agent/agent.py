@@ -12,6 +12,7 @@ from automem.agent.log import log
 from automem.agent.plan import plan
 from automem.agent.turn import Setting, Spent, Turn, Worker, system_prompt, turn_variables
 from automem.episode import EpisodeSpec
+from automem.errors import ScaffoldFailure
 from automem.memory.files import Memory
 from automem.messages import Role
 from automem.models.base import Model
@@ -111,7 +112,11 @@ class Agent:
         files = {name: memory.text(name) for name in memory.names()}
         written = await self._setting.worker(logic.auto_files, state, history, files, step=history["step"])
         for name, text in written.items():
-            memory.set_auto(name, text)
+            try:
+                memory.set_auto(name, text)
+            except ScaffoldFailure as failure:
+                where = f"scaffold '{self._setting.scaffold.name}': logic.py, in auto_files, step {history['step']}"
+                raise ScaffoldFailure(f"{where}: {failure}", failure.hint) from failure
 
 
 def make_memory(scaffold: Scaffold, logic: Logic) -> Memory:

@@ -145,7 +145,7 @@ class Conversation:
         self.messages.append(_assistant(completion))
         if completion.tool_calls:
             return parse_tool_calls(completion.tool_calls)
-        return parse(completion.text[: setting.scaffold.spec.budget.reply_chars])
+        return _read(completion.text, setting.scaffold.spec.budget.reply_chars)
 
     async def execute(self, operation: Operation | Malformed) -> OperationRecord:
         """Execute one memory operation; malformed and unoffered ones are answered with what is wrong."""
@@ -256,6 +256,14 @@ def turn_variables(
         "budget": setting.scaffold.spec.budget.model_dump(),
         "step": history["step"],
     }
+
+
+def _read(text: str, limit: int) -> Reply:
+    """The operations of a reply up to `limit` characters; what is not read is answered, too."""
+    if len(text) <= limit:
+        return parse(text)
+    left_out = Malformed(f"the reply is longer than {limit} characters: what stands after them was not read", "…")
+    return [*parse(text[:limit]), left_out]
 
 
 def _assistant(completion: Completion) -> Message:
