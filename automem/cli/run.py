@@ -9,8 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from automem.messages import Role
+    from automem.models.base import Model
     from automem.play.folder import RunConfig
+    from automem.play.run import Played
     from automem.scaffold.spec import Scaffold
 
 #: First part of an `-s` key -> what it sets; any other key is one of scaffold.yaml.
@@ -40,10 +44,7 @@ def run(
 ) -> None:
     """Play episodes; the same command again resumes them."""
     from automem.config import parse_seeds
-    from automem.errors import RunError
     from automem.models import make_model
-    from automem.play.run import play_run
-    from automem.results.table import build_table, to_json, to_markdown
     from automem.scaffold import spec as scaffolds
 
     groups = _grouped(overrides or [])
@@ -55,23 +56,45 @@ def run(
     if memory_model:
         names["memory"] = memory_model
         settings["memory"] = _settings(groups["memory_model"], memory_base_url or base_url)
-    config = _config(game, parse_seeds(seeds), loaded, names, settings, groups)
+    config = run_config(game, parse_seeds(seeds), loaded, names, settings, groups["env"], groups["limits"])
     folder = out or _default_folder(config)
     if dry_run:
         _show(config, folder)
         return
     models: Any = {role: make_model(name, settings[role]) for role, name in names.items()}
+    report([play(folder, config, loaded, models, jobs, redo)], as_json)
+
+
+def play(
+    folder: Path, config: RunConfig, scaffold: Scaffold, models: Mapping[Role, Model], jobs: int, redo: bool
+) -> Played:
+    """`play_run`; ^C says how to go on and exits 130."""
+    from automem.play.run import play_run
+
     try:
-        played = play_run(folder, config, loaded, models, jobs, redo)
+        return play_run(folder, config, scaffold, models, jobs, redo)
     except KeyboardInterrupt:
         print(f"interrupted; the same command goes on with {folder}", file=sys.stderr)
         raise typer.Exit(130) from None
-    table = build_table([played.folder])
+
+
+def report(runs: Sequence[Played], as_json: bool) -> None:
+    """Print one table of all `runs`.
+
+    Raises:
+        RunError: an episode failed.
+    """
+    from automem.errors import RunError
+    from automem.results.table import build_table, to_json, to_markdown
+
+    table = build_table([played.folder for played in runs])
     print(to_json(table) if as_json else to_markdown(table))
-    if played.failures:
-        first = played.failures[0]
+    failures = [(played.folder.path, failure) for played in runs for failure in played.failures]
+    if failures:
+        folder, first = failures[0]
+        episodes = sum(len(played.results) for played in runs)
         raise RunError(
-            f"{len(played.failures)} of {len(played.results)} episodes failed; the first: {first.message}",
+            f"{len(failures)} of {episodes} episodes failed; the first: {first.message}",
             f"the same command tries them again; {folder}/logs has all messages",
         )
 
@@ -94,14 +117,20 @@ def _settings(given: dict[str, Any], base_url: str | None) -> dict[str, Any]:
     return given if base_url is None else {**given, "base_url": base_url}
 
 
-def _config(
+def run_config(
     game: str,
     seeds: list[int],
     scaffold: Scaffold,
-    names: dict[Role, str],
-    settings: dict[Role, dict[str, Any]],
-    groups: dict[str, dict[str, Any]],
+    names: Mapping[Role, str],
+    settings: Mapping[Role, Mapping[str, Any]],
+    options: Mapping[str, Any],
+    limits: Mapping[str, Any],
 ) -> RunConfig:
+    """The config that plays `game` (ENV or ENV/TASK) with models `names`, and `options` for the environment.
+
+    Raises:
+        UsageError: something in it is unknown, or the scaffold is for another environment.
+    """
     from automem import env as envs
     from automem.config import validate
     from automem.episode import Limits
@@ -112,18 +141,18 @@ def _config(
     env, slash, task = game.partition("/")
     tasks = [task] if slash else list(envs.tasks(env))
     for name in tasks:
-        envs.make(env, name, **groups["env"]).close()
+        envs.make(env, name, **options).close()
     if scaffold.spec.env not in (None, env):
         raise UsageError(f"scaffold '{scaffold.name}' is for {scaffold.spec.env}, not for {env}")
     return RunConfig(
         env=env,
         tasks=tasks,
-        options=groups["env"],
+        options=dict(options),
         seeds=seeds,
         scaffold=scaffold.name,
         scaffold_digest=scaffold.digest,
-        models={role: model_spec(name, settings[role]) for role, name in names.items()},
-        limits=validate(Limits, groups["limits"], "-s limits"),
+        models={role: model_spec(name, settings.get(role, {})) for role, name in names.items()},
+        limits=validate(Limits, limits, "-s limits"),
     )
 
 

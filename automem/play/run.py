@@ -24,10 +24,11 @@ from automem.trace import Result, Step, read_result
 
 @dataclass(frozen=True)
 class Played:
-    """What became of a run: its folder, and the results of all its episodes."""
+    """What became of a run: its folder, the results of all its episodes, and how many were played just now."""
 
     folder: RunFolder
     results: dict[str, Result]
+    new: int
 
     @property
     def failures(self) -> list[Result]:
@@ -61,7 +62,7 @@ def play_run(
         with run_display(name, len(specs), len(finished)) as display, (attempt / "events.jsonl").open("w") as events:
             rollout = Rollout(folder, scaffold, models, _EventLog(events, display))
             results = asyncio.run(_play(rollout, owed, jobs, models))
-    return Played(folder, finished | {spec.id: result for spec, result in zip(owed, results, strict=True)})
+    return Played(folder, finished | {spec.id: result for spec, result in zip(owed, results, strict=True)}, len(owed))
 
 
 async def _play(rollout: Rollout, owed: list[EpisodeSpec], jobs: int, models: Mapping[Role, Model]) -> list[Result]:
