@@ -40,9 +40,7 @@ class Options:
         if not isinstance(self.position, bool):
             raise UsageError(f"crafter: position must be true or false, not {self.position!r}")
         if self.render_mode not in (None, RENDER_MODE):
-            raise UsageError(
-                f"crafter: render_mode must be '{RENDER_MODE}' or none, not {self.render_mode!r}"
-            )
+            raise UsageError(f"crafter: render_mode must be '{RENDER_MODE}' or none, not {self.render_mode!r}")
 
 
 class CrafterEnv(Env):
@@ -69,9 +67,7 @@ class CrafterEnv(Env):
         self._seed = 0
         self._step = 0
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[str, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         """A new world; without `seed` the next one of the env's own generator."""
         super().reset(seed=seed)
         # Raw bits, because numpy promises them to stay the same between its versions.

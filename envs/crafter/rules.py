@@ -65,9 +65,7 @@ def recipes() -> dict[str, list[str]]:
     for name, rule in constants.place.items():
         grouped.setdefault(f"{_cost(rule)}, on {_either(rule['where'])}", []).append(title(f"place_{name}"))
     for name, rule in constants.make.items():
-        grouped.setdefault(f"{_cost(rule)}, near a {' and a '.join(rule['nearby'])}", []).append(
-            title(f"make_{name}")
-        )
+        grouped.setdefault(f"{_cost(rule)}, near a {' and a '.join(rule['nearby'])}", []).append(title(f"make_{name}"))
     return grouped
 
 

@@ -125,8 +125,7 @@ def test_the_dynamics_are_the_librarys():
 
 def test_frames_do_not_change_the_episode():
     unseen, small, large = (
-        made(area=32, render_mode=mode, size=size)
-        for mode, size in ((None, 99), ("rgb_array", 45), ("rgb_array", 100))
+        made(area=32, render_mode=mode, size=size) for mode, size in ((None, 99), ("rgb_array", 45), ("rgb_array", 100))
     )
     plain = played(unseen, 330, 2)
     assert played(small, 330, 2, lambda step: step % 5 or small.render()) == plain
@@ -288,9 +287,7 @@ def test_state_is_json_and_position_can_be_left_out():
 def after(env, action, inventory):
     """Inventory and achievements after one action with nothing else in the bag."""
     player = env.simulator.player
-    player.inventory.update(
-        dict.fromkeys(player.inventory, 0) | {"health": 9, "food": 9, "drink": 9, "energy": 9}
-    )
+    player.inventory.update(dict.fromkeys(player.inventory, 0) | {"health": 9, "food": 9, "drink": 9, "energy": 9})
     player.inventory.update(inventory)
     player.achievements = dict.fromkeys(player.achievements, 0)
     player.facing = (0, -1)
