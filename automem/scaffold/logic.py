@@ -100,6 +100,8 @@ class Logic:
             tree = ast.parse(self._source)
         except SyntaxError as error:
             raise self._failure(f"{error.msg}", error.lineno) from error
+        except (MemoryError, RecursionError) as error:
+            raise self._failure("nested too deep") from error
         found = set()
         for node in tree.body:
             if isinstance(node, ast.FunctionDef) and node.name in FUNCTIONS:
