@@ -7,7 +7,7 @@ phase's prompt opens under the heading by which scripted policies and trace read
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from automem import env as envs
@@ -15,7 +15,8 @@ from automem.agent.agent import Agent
 from automem.episode import EpisodeSpec, ModelSpec, text_digest
 from automem.errors import ScaffoldFailure
 from automem.models import scripted
-from automem.models.base import Model
+from automem.messages import Message
+from automem.models.base import Completion, Model, Request
 from automem.scaffold.spec import Scaffold
 from automem.trace import Call, Step
 
@@ -37,8 +38,7 @@ def check_scaffold(scaffold: Scaffold) -> str:
     task = envs.tasks(env)[0]
     sizes: list[int] = []
     for policy in ("null", "random", "malformed"):
-        for call in asyncio.run(_play(scaffold, env, task, scripted.make(policy))):
-            _check_heading(scaffold, call)
+        for call in asyncio.run(_play(scaffold, env, task, _Checked(scaffold, scripted.make(policy)))):
             sizes.append(sum(len(message["content"]) for message in call.messages))
     phases = "log and plan" if scaffold.spec.operations.log else "plan"
     return f"{phases} on {env}/{task}, prompts of {min(sizes)} to {max(sizes)} characters"
@@ -87,10 +87,23 @@ async def _inline(function: Callable[..., T], /, *args: Any, **kwargs: Any) -> T
     return function(*args, **kwargs)
 
 
-def _check_heading(scaffold: Scaffold, call: Call) -> None:
-    heading = f"# {call.phase.upper()}"
-    if not any(line.startswith(heading) for message in call.messages for line in message["content"].splitlines()):
-        raise ScaffoldFailure(
-            f"scaffold '{scaffold.name}': prompts/{call.phase}.j2 has no line '{heading}'",
-            "scripted policies and trace readers find the phase by it",
-        )
+class _Checked:
+    """A model that is asked only what opens under its phase's heading."""
+
+    def __init__(self, scaffold: Scaffold, model: Model) -> None:
+        self.name = model.name
+        self._scaffold = scaffold
+        self._model = model
+
+    async def generate(self, messages: Sequence[Message], request: Request) -> Completion:
+        heading = f"# {request.phase.upper()}"
+        lines = (line for m in messages if m["role"] == "user" for line in m["content"].splitlines())
+        if not any(line.startswith(heading) for line in lines):
+            raise ScaffoldFailure(
+                f"scaffold '{self._scaffold.name}': prompts/{request.phase}.j2 has no line '{heading}'",
+                "scripted policies and trace readers find the phase by it",
+            )
+        return await self._model.generate(messages, request)
+
+    async def close(self) -> None:
+        await self._model.close()
