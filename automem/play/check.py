@@ -14,8 +14,8 @@ from automem import env as envs
 from automem.agent.agent import Agent
 from automem.episode import EpisodeSpec, ModelSpec, text_digest
 from automem.errors import ScaffoldFailure
-from automem.models import scripted
 from automem.messages import Message
+from automem.models import scripted
 from automem.models.base import Completion, Model, Request
 from automem.scaffold.spec import Scaffold
 from automem.trace import Call, Step
@@ -38,8 +38,8 @@ def check_scaffold(scaffold: Scaffold) -> str:
     task = envs.tasks(env)[0]
     sizes: list[int] = []
     for policy in ("null", "random", "malformed"):
-        for call in asyncio.run(_play(scaffold, env, task, _Checked(scaffold, scripted.make(policy)))):
-            sizes.append(sum(len(message["content"]) for message in call.messages))
+        calls = asyncio.run(_play(scaffold, env, task, _Checked(scaffold, scripted.make(policy))))
+        sizes += [sum(len(message["content"]) for message in call.messages) for call in calls]
     phases = "log and plan" if scaffold.spec.operations.log else "plan"
     return f"{phases} on {env}/{task}, prompts of {min(sizes)} to {max(sizes)} characters"
 
