@@ -14,7 +14,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from jinja2 import Template, TemplateError, TemplateNotFound
+from jinja2 import Template, TemplateError, TemplateNotFound, TemplateSyntaxError
 
 from automem.errors import ScaffoldFailure
 from automem.memory.files import Memory
@@ -72,8 +72,9 @@ class Prompts:
                 self._templates[name] = self._environment.get_template(name)
             return self._environment.render(self._templates[name], variables).strip()
         except _RAISED as error:
+            template, line = _place(error, name)
             raise ScaffoldFailure(
-                f"scaffold '{self._scaffold}': prompts/{name}, line {_line(error, name)}, step {step}: {_what(error)}"
+                f"scaffold '{self._scaffold}': prompts/{template}, line {line}, step {step}: {_what(error)}"
             ) from error
 
 
@@ -83,17 +84,17 @@ def _partials() -> dict[str, str]:
     return {f"automem/{file.name}": file.read_text(encoding="utf-8") for file in folder.iterdir()}
 
 
-def _line(error: Exception, template: str) -> int | str:
-    """The template line that raised; Jinja2 rewrites tracebacks to template lines."""
-    if isinstance(lineno := getattr(error, "lineno", None), int):
-        return lineno
-    frames = [
-        f for f in traceback.extract_tb(error.__traceback__) if f.filename == "<template>" or f.filename.endswith(".j2")
-    ]
-    return frames[-1].lineno or "?" if frames else "?"
+def _place(error: Exception, rendered: str) -> tuple[str, int | str]:
+    """The template, perhaps an included one, and the line that raised; Jinja2 rewrites tracebacks to such lines."""
+    if isinstance(error, TemplateSyntaxError):
+        return error.name or rendered, error.lineno
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.endswith(".j2")]
+    return (frames[-1].filename, frames[-1].lineno or "?") if frames else (rendered, "?")
 
 
 def _what(error: Exception) -> str:
     if isinstance(error, TemplateNotFound):
         return f"no template '{error.name}'"
+    if isinstance(error, TemplateSyntaxError):
+        return error.message or "not a template"
     return str(error) or type(error).__name__

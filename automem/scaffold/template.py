@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from jinja2 import DictLoader, StrictUndefined, Template, TemplateSyntaxError, nodes
+from jinja2 import FunctionLoader, StrictUndefined, Template, TemplateSyntaxError, nodes
 from jinja2.exceptions import SecurityError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
@@ -90,7 +90,8 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
 
     def __init__(self, sources: Mapping[str, str]) -> None:
         super().__init__(
-            loader=DictLoader(sources),
+            # Named like files, so that tracebacks tell which template is at fault.
+            loader=FunctionLoader(lambda name: (sources[name], name, None) if name in sources else None),
             undefined=StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,
@@ -112,7 +113,7 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
             TemplateSyntaxError: it uses something else, or is too large; names the line.
         """
         tree = self.parse(source, *args) if isinstance(source, str) else source
-        return super().compile(_bounded(tree), *args, **kwargs)
+        return super().compile(_bounded(tree, *args[:1]), *args, **kwargs)
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
         """Numbers only: repeating or formatting a text is the cheapest way to a huge one."""
@@ -163,13 +164,13 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
         return separator.join(texts)
 
 
-def _bounded(tree: nodes.Template) -> nodes.Template:
+def _bounded(tree: nodes.Template, name: str | None = None) -> nodes.Template:
     """Check `tree` and put the meters in, in place."""
     for count, node in enumerate(_walk(tree)):
         if count > NODES:
-            raise TemplateSyntaxError("the template is too large", node.lineno)
+            raise TemplateSyntaxError("the template is too large", node.lineno, name)
         if problem := _problem(node):
-            raise TemplateSyntaxError(problem, node.lineno)
+            raise TemplateSyntaxError(problem, node.lineno, name)
     _meter(tree)
     tree.body.insert(0, nodes.Output([_filtered(nodes.Const(""), "measured", 1)], lineno=1))
     return tree
