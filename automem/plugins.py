@@ -13,11 +13,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
+from threading import RLock
 from types import ModuleType
 
 from automem.errors import UsageError, nearest
 
 PACKAGE = Path(__file__).resolve().parent
+# Episodes start in threads of their own; none may see a module that another is still loading.
+_LOADING = RLock()
 
 
 @dataclass(frozen=True)
@@ -79,8 +82,11 @@ def load_module(folder: Path) -> ModuleType:
     """Import plugin `folder` as a package under a private name, so `envs/crafter` never shadows `crafter`."""
     digest = blake2b(str(folder.resolve()).encode(), digest_size=4).hexdigest()
     name = f"_automem_env_{folder.name}_{digest}"
-    if name in sys.modules:
-        return sys.modules[name]
+    with _LOADING:
+        return sys.modules.get(name) or _import(name, folder)
+
+
+def _import(name: str, folder: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(
         name, folder / "__init__.py", submodule_search_locations=[str(folder)]
     )
