@@ -111,7 +111,7 @@ async def test_observe_makes_blocks_for_the_prompt(scaffold):
 
 
 async def test_auto_files_are_written_before_the_plan(scaffold):
-    logic = "def auto_files(state, history, files):\n    return {'status.txt': 'seen ' + files['notes.txt'].split('\\n')[-1]}"
+    logic = "def auto_files(state, history, files):\n    return {'status.txt': 'seen ' + files['notes.txt']}"
     files = [{"name": "notes.txt", "kind": "log"}, {"name": "status.txt", "kind": "auto"}]
     game = Game(
         scaffold(logic=logic, files=files),
@@ -200,7 +200,7 @@ async def test_constrained_replies_come_with_a_grammar(scaffold):
 
 
 async def test_calls_are_limited(scaffold):
-    game = Game(scaffold(), Replies(*[WAIT] + ["<|DONE|>", SEARCH]), max_calls=3)
+    game = Game(scaffold(), Replies(WAIT, "<|DONE|>", SEARCH), max_calls=3)
     await game.act()
     with pytest.raises(LimitFailure, match="used its 3 model calls"):
         await game.step().act()
