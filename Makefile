@@ -28,7 +28,7 @@ check: setup ## Lint, format, types, direction of imports
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-logo
 
 format: setup ## Sort imports and format the code
 	$(BIN)/ruff check --select I --fix
