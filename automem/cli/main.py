@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Any
 
 import typer
 
@@ -46,13 +47,23 @@ def _exit_code() -> int:
         _say(str(error), error.hint)
         return 2 if isinstance(error, UsageError) else 1
     except typer.TyperException as error:
-        _say(getattr(error, "message", str(error)), "automem --help lists the commands")
+        _say_usage(error)
         return 2
     except typer.Abort:
         return 130
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+
+
+def _say_usage(error: Any) -> None:
+    """What is wrong with the command line; the help, where a command was called without anything."""
+    message = error.format_message() if hasattr(error, "format_message") else str(error)
+    context = getattr(error, "ctx", None)
+    if message.startswith("Usage: "):
+        print(message, file=sys.stderr)
+    else:
+        _say(message.rstrip("."), f"{context.command_path if context else 'automem'} --help tells more")
 
 
 def _say(message: str, hint: str | None) -> None:
