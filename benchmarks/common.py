@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -125,6 +126,13 @@ def play(folder, config, scaffold, model=None, watcher=None, jobs=1):
 def trace_of(folder):
     """The only trace of a run."""
     return next((Path(folder) / "traces").rglob("*.jsonl"))
+
+
+def peak_mb():
+    """Largest resident set of this process so far, in MB."""
+    # Not from `getrusage`, where a child starts with the figure of its parent.
+    status = Path("/proc/self/status").read_text()
+    return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) / 1024
 
 
 @contextlib.contextmanager

@@ -9,7 +9,6 @@ from collections import deque
 from common import MOVES, Instant, config_of, play, table, temporary_run, trace_of
 
 from automem.models import make_model
-from automem.serve.server import _shared as shared_prefix
 from automem.trace import TraceReader
 
 REMEMBERED = 32
@@ -21,6 +20,18 @@ FILES = ("map_notes.txt", "survival_log.txt", "actions_log.txt")
 def as_text(messages):
     """A conversation as one text, the way chat templates join messages."""
     return "".join(f"<|{m['role']}|>{m['content']}" for m in messages)
+
+
+def shared_prefix(one, other):
+    """Length of the common prefix, by bisection."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one.startswith(other[:middle]):
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 def shares(path):

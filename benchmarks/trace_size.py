@@ -3,12 +3,11 @@
 Each of the four is measured in a process of its own.
 """
 
-import re
 import sys
 import time
 from pathlib import Path
 
-from common import config_of, in_subprocess, play, table, temporary_run, trace_of
+from common import config_of, in_subprocess, peak_mb, play, table, temporary_run, trace_of
 
 from automem.play.folder import RunFolder
 from automem.results.table import build_table, to_json
@@ -19,13 +18,6 @@ WINDOW = 100
 SCAFFOLDS = ("courier-v0", "courier-v1")
 
 
-def rss():
-    """Largest resident set of this process so far, in MB."""
-    # Not from `getrusage`, where a child starts with the figure of its parent.
-    status = Path("/proc/self/status").read_text()
-    return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) / 1024
-
-
 def child(what, scaffold_name, folder):
     """One measurement; prints steps, CPU seconds and MB."""
     config, scaffold = config_of("courier", "huge", scaffold_name, "scripted:courier", max_steps=STEPS)
@@ -34,7 +26,7 @@ def child(what, scaffold_name, folder):
         to_json(build_table([RunFolder.read(folder)], behaviour=True))
     else:
         play(folder, config, scaffold)
-    print(time.process_time() - began, rss())
+    print(time.process_time() - began, peak_mb())
 
 
 def measured(what, scaffold_name, folder):
