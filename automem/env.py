@@ -15,14 +15,10 @@ import gymnasium
 from gymnasium import spaces
 
 from automem import plugins
-from automem.errors import EnvFailure, UsageError, did_you_mean
+from automem.errors import AutoMemError, EnvFailure, UsageError, did_you_mean
 
 #: Longest observation, in characters, that an environment may give.
 MAX_OBSERVATION = 16_384
-
-
-#: What an environment's code may raise when it is at fault.
-_RAISED = (ArithmeticError, AssertionError, AttributeError, LookupError, OSError, RuntimeError, TypeError, ValueError)
 
 
 class ActionSpace(spaces.Space[str]):
@@ -124,7 +120,9 @@ def boundary(where: str) -> Iterator[None]:
     """Whatever the environment's own code raises is a failure of this episode, and of no other."""
     try:
         yield
-    except _RAISED as error:
+    except AutoMemError:
+        raise
+    except Exception as error:  # noqa: BLE001 - games bring exception classes of their own
         raise EnvFailure(f"{type(error).__name__} in {where}: {error}") from error
 
 
