@@ -14,9 +14,10 @@ from automem.evolve.diagnose import Diagnosis
 from automem.play.folder import RunFolder
 from automem.scaffold.spec import Scaffold
 
-#: What became of a proposal. `refused`: it failed the check; `empty`: nothing (whole) was written; `failed`:
-#: the proposer itself failed (time-out, endpoint down); `rejected`: it was played and did not pass the gate.
-Verdict = Literal["accepted", "rejected", "refused", "empty", "failed"]
+#: What became of a proposal. `refused`: it failed the check; `empty`: nothing was written; `failed`: the proposer
+#: itself failed (time-out, budget); `outage`: its model could not be asked, so the slot is owed again; `rejected`:
+#: it was played and did not pass the gate.
+Verdict = Literal["accepted", "rejected", "refused", "empty", "failed", "outage"]
 
 
 class Cost(BaseModel):
@@ -77,7 +78,8 @@ class Assignment:
 
     `output` is an empty folder; the candidate is what stands there when the proposer returns, and nothing
     else. `log` is where it may keep its transcript. `errors` are those of the check, when it is asked to
-    repair what it wrote (then `output` still holds it).
+    repair what it wrote (then `output` still holds it). `calls_left` and `tokens_left` are what remains of the
+    budget of the whole loop; None: unlimited.
     """
 
     scaffold: Scaffold
@@ -89,6 +91,8 @@ class Assignment:
     lineage: Sequence[Revision] = ()
     failed: Failed | None = None
     errors: str | None = None
+    calls_left: int | None = None
+    tokens_left: int | None = None
 
 
 @dataclass(frozen=True)
@@ -102,7 +106,10 @@ class Proposal:
 class Proposer(Protocol):
     """Writes a candidate scaffold."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """What the lineage calls it."""
+        ...
 
     def propose(self, assignment: Assignment) -> Proposal:
         """Write a candidate into `assignment.output`; leave it empty when there is nothing to propose.

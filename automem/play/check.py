@@ -27,14 +27,16 @@ _ANY = "courier"
 _STEPS = 12
 
 
-def check_scaffold(scaffold: Scaffold) -> str:
+def check_scaffold(scaffold: Scaffold, game: str | None = None) -> str:
     """Play a few steps with scripted models, sound and broken ones; returns one line about what was seen.
+
+    It is played in `game`, else in the environment it is for.
 
     Raises:
         ScaffoldFailure: a prompt or the logic failed; names file, line and step.
         UsageError: the environment that the scaffold is for is not there.
     """
-    env = scaffold.spec.env or _ANY
+    env = game or scaffold.spec.env or _ANY
     task = envs.tasks(env)[0]
     sizes: list[int] = []
     for policy in ("null", "random", "malformed"):

@@ -106,7 +106,7 @@ class RunFolder:
         Raises:
             UsageError: another process writes here; the message names its host and pid.
         """
-        with _locked(self.path / "run.lock"):
+        with locked(self.path / "run.lock"):
             logs = self.path / "logs"
             logs.mkdir(exist_ok=True)
             attempt = logs / f"attempt_{1 + sum(1 for _ in logs.glob('attempt_*'))}"
@@ -126,7 +126,7 @@ def open_run(path: Path, config: RunConfig, record: dict[str, Any], redo: bool) 
         UsageError: the folder holds a run of other settings (the message says which) or something else.
     """
     if redo and (path / "run.json").is_file():
-        with _locked(path / "run.lock"):
+        with locked(path / "run.lock"):
             shutil.rmtree(path / "traces", ignore_errors=True)
             shutil.rmtree(path / "memory", ignore_errors=True)
             (path / "run.json").unlink()
@@ -166,7 +166,12 @@ def _refuse_foreign(path: Path) -> None:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock file `path`.
+
+    Raises:
+        UsageError: another process holds it; the message names its host and pid.
+    """
     with path.open("a+", encoding="utf-8") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

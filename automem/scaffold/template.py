@@ -23,56 +23,15 @@ PROMPT_SIZE = 200_000
 #: Nodes of one template.
 NODES = 4_000
 
-FILTERS = frozenset(
-    [
-        "abs",
-        "capitalize",
-        "count",
-        "default",
-        "dictsort",
-        "first",
-        "float",
-        "int",
-        "items",
-        "join",
-        "last",
-        "length",
-        "list",
-        "lower",
-        "max",
-        "min",
-        "reverse",
-        "round",
-        "select",
-        "sort",
-        "string",
-        "sum",
-        "title",
-        "tojson",
-        "trim",
-        "truncate",
-        "unique",
-        "upper",
-        "wordcount",
-    ]
-)
-METHODS = frozenset(
-    [
-        "endswith",
-        "get",
-        "items",
-        "keys",
-        "lower",
-        "split",
-        "splitlines",
-        "startswith",
-        "strip",
-        "text",
-        "tail",
-        "upper",
-        "values",
-    ]
-)
+FILTERS = frozenset((
+    "abs", "capitalize", "count", "default", "dictsort", "first", "float", "int", "items", "join", "last",
+    "length", "list", "lower", "max", "min", "reverse", "round", "select", "sort", "string", "sum", "title",
+    "tojson", "trim", "truncate", "unique", "upper", "wordcount",
+))  # fmt: skip
+METHODS = frozenset((
+    "endswith", "get", "items", "keys", "lower", "split", "splitlines", "startswith", "strip", "tail", "text",
+    "upper", "values",
+))  # fmt: skip
 _NODES = (
     nodes.Template, nodes.Output, nodes.TemplateData, nodes.Name, nodes.Const, nodes.List, nodes.Tuple, nodes.Dict,
     nodes.Pair, nodes.Keyword, nodes.Getattr, nodes.Getitem, nodes.Slice, nodes.If, nodes.CondExpr, nodes.Compare,

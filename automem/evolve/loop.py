@@ -1,0 +1,283 @@
+"""Loop 1: propose, check, play, gate, write down. Kill it anywhere and run it again: it goes on.
+
+    evolve.json                    what was asked
+    lineage.jsonl                  every proposal, accepted or not
+    best/                          a copy of the best scaffold so far
+    proposals/r1-a1-c0/            candidate/, proposal.json, the proposer's own files
+    plays/gate-<digest>/           run folders, one for each scaffold and set of seeds
+    plays/report-<digest>/
+
+Everything is derived from these files: a slot (revision, attempt, continuation) with a row in the lineage is
+decided, one with a proposal.json is proposed, and a run folder resumes itself.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from automem.errors import RunError, UsageError
+from automem.evolve.base import Assignment, Cost, Failed, Proposer, Revision
+from automem.evolve.changes import claimed
+from automem.evolve.config import EvolveConfig
+from automem.evolve.diagnose import diagnose
+from automem.evolve.gate import Gate, GateResult
+from automem.evolve.lineage import Lineage
+from automem.evolve.plays import Game, Played, play
+from automem.evolve.propose import Proposed, propose_and_check
+from automem.play import provenance
+from automem.play.folder import RunFolder, locked, write_atomically
+from automem.scaffold.spec import Scaffold, load
+
+
+class BudgetUsedUp(Exception):
+    """A hard stop of the loop was reached; the message names it."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How the loop ended: why it stopped, and the start and the best on the report seeds."""
+
+    stopped: str
+    start: Played
+    best: Played
+    report: GateResult
+
+
+class Evolution:
+    """One evolve folder being worked on."""
+
+    def __init__(self, folder: Path, config: EvolveConfig, game: Game, proposer: Proposer, gate: Gate) -> None:
+        self.folder = folder
+        self.config = config
+        self.lineage = Lineage(folder)
+        self._game = game
+        self._proposer = proposer
+        self._gate = gate
+        self._evaluator = provenance.evaluator_digest(config.env)
+        self._base_cost = Cost()
+        self._check_evaluator()
+
+    def run(self, start: Scaffold, control: bool = False) -> Outcome:
+        """Improve `start` until the budget is used up or a revision finds nothing better.
+
+        Raises:
+            RunError: play or a proposer's endpoint failed; nothing is lost, the same command goes on.
+        """
+        best, scores = self._resume(start)
+        if control:
+            self._control(best, scores)
+        stopped = "all revisions were made"
+        try:
+            for revision in range(1, self.config.budget.revisions + 1):
+                better = self._revise(revision, best, scores)
+                if better is None:
+                    stopped = f"revision {revision} found nothing better"
+                    break
+                best, scores = better
+        except BudgetUsedUp as reached:
+            stopped = f"the budget is used up: {reached}"
+        return self._report(stopped, start, best)
+
+    def _resume(self, start: Scaffold) -> tuple[Scaffold, Played]:
+        """The scaffold to go on from, and its gate run."""
+        scores = self._play("gate", start, self.config.gate_seeds)
+        self._base_cost = scores.cost
+        self._keep(start)
+        return start, scores
+
+    def _revise(self, revision: int, best: Scaffold, scores: Played) -> tuple[Scaffold, Played] | None:
+        """A better scaffold, found in some attempt or its continuations; None when all have failed."""
+        for attempt in range(1, self.config.budget.attempts + 1):
+            failed: Failed | None = None
+            for continuation in range(self.config.budget.continuations + 1):
+                slot = (revision, attempt, continuation)
+                row = self.lineage.find(*slot) or self._decide(slot, best, scores, failed)
+                if row.verdict == "accepted":
+                    accepted = load(str((self.folder / row.folder / "candidate").resolve()))
+                    self._keep(accepted)
+                    return accepted, self._play("gate", accepted, self.config.gate_seeds)
+                failed = self._failed(row)
+        return None
+
+    def _decide(self, slot: tuple[int, int, int], best: Scaffold, scores: Played, failed: Failed | None) -> Revision:
+        """Propose, check, play and gate one candidate, and write the row."""
+        name = "proposals/r{}-a{}-c{}".format(*slot)
+        self._stop_if_used_up()
+        self._say(
+            f"revision {slot[0]}, attempt {slot[1]}{', continued' if slot[2] else ''}: {self._proposer.name} proposes"
+        )
+        proposed = self._propose(self.folder / name, best, scores, failed)
+        row = Revision(
+            revision=slot[0],
+            attempt=slot[1],
+            continuation=slot[2],
+            proposer=self._proposer.name,
+            parent=best.name,
+            parent_digest=best.digest,
+            folder=name,
+            diagnosis=proposed.analysis,
+            verdict=proposed.verdict or "rejected",
+            reason=proposed.reason,
+            repaired=proposed.repaired,
+            before=scores.scores,
+            evaluator=self._evaluator,
+            proposal_cost=proposed.cost,
+        )
+        if proposed.verdict is None:
+            row = self._gate_candidate(row, scores)
+        self.lineage.append(row)
+        self._say(f"  {row.verdict}: {row.reason}")
+        if row.verdict == "outage":
+            raise RunError(f"the proposer could not be asked: {row.reason}", "the same command tries it again")
+        return row
+
+    def _propose(self, folder: Path, best: Scaffold, scores: Played, failed: Failed | None) -> Proposed:
+        """A candidate that has passed the check, or why there is none; from the disk if it was done before."""
+        done = folder / "proposal.json"
+        if done.is_file():
+            return Proposed.model_validate(json.loads(done.read_text(encoding="utf-8")))
+        shutil.rmtree(folder, ignore_errors=True)
+        (folder / "candidate").mkdir(parents=True)
+        spent = self._spent()
+        budget = self.config.budget
+        assignment = Assignment(
+            scaffold=best,
+            run=scores.run,
+            diagnosis=diagnose(scores.run),
+            allowed=frozenset(self.config.allowed),
+            output=folder / "candidate",
+            log=folder,
+            lineage=tuple(self.lineage.rows),
+            failed=failed,
+            calls_left=budget.max_calls - spent.calls if budget.max_calls else None,
+            tokens_left=budget.max_tokens - spent.tokens_in - spent.tokens_out if budget.max_tokens else None,
+        )
+        proposed = propose_and_check(self._proposer, assignment, self.config.env)
+        if proposed.verdict != "outage":
+            write_atomically(done, proposed.model_dump_json(indent=2) + "\n")
+        return proposed
+
+    def _gate_candidate(self, row: Revision, scores: Played) -> Revision:
+        candidate = load(str((self.folder / row.folder / "candidate").resolve()))
+        changes = [{"kind": change.kind, "title": change.title} for change in claimed(candidate)]
+        row = row.model_copy(update={"scaffold": candidate.name, "digest": candidate.digest, "changes": changes})
+        self._stop_if_used_up(row.proposal_cost + self._base_cost)
+        played = self._play("gate", candidate, self.config.gate_seeds)
+        row = row.model_copy(update={"after": played.scores, "play_cost": played.cost})
+        if played.fault:
+            return row.model_copy(update={"verdict": "rejected", "reason": f"failed in play: {played.fault}"})
+        result = self._gate.decide(scores.scores, played.scores)
+        verdict = "accepted" if result.accepted else "rejected"
+        return row.model_copy(
+            update={"gate": result.data(), "verdict": verdict, "reason": f"{result.gate} gate: {result}"}
+        )
+
+    def _failed(self, row: Revision) -> Failed:
+        folder = self.folder / row.folder / "candidate"
+        played = self.folder / "plays" / f"gate-{row.digest}"
+        run = RunFolder.read(played) if row.digest and (played / "run.json").is_file() else None
+        return Failed(folder, row.reason, run, row.after)
+
+    def _control(self, best: Scaffold, scores: Played) -> None:
+        """A/A: the unchanged scaffold once more, with other sampling seeds. What differs is noise."""
+        again = self._play("control", best, self.config.gate_seeds, repeat=1)
+        result = self._gate.decide(scores.scores, again.scores)
+        write_atomically(self.folder / "control.json", json.dumps(result.data(), indent=2) + "\n")
+        self._say(
+            f"A/A control: {result}; {'ACCEPTED: the gate cannot tell noise here' if result.accepted else 'rejected'}"
+        )
+
+    def _report(self, stopped: str, start: Scaffold, best: Scaffold) -> Outcome:
+        before = self._play("report", start, self.config.report_seeds)
+        after = before if best.digest == start.digest else self._play("report", best, self.config.report_seeds)
+        return Outcome(stopped, before, after, self._gate.decide(before.scores, after.scores))
+
+    def _play(self, purpose: str, scaffold: Scaffold, seeds: Sequence[int], repeat: int = 0) -> Played:
+        folder = self.folder / "plays" / f"{purpose}-{scaffold.digest}"
+        return play(self._game, scaffold, seeds, folder, repeat)
+
+    def _keep(self, best: Scaffold) -> None:
+        """Make `best/` a copy of the best, whole at every moment."""
+        target, fresh, old = self.folder / "best", self.folder / "best.new", self.folder / "best.old"
+        if target.is_dir() and load(str(target.resolve())).digest == best.digest:
+            return
+        shutil.rmtree(fresh, ignore_errors=True)
+        shutil.rmtree(old, ignore_errors=True)
+        best.save(fresh)
+        if target.is_dir():
+            target.rename(old)
+        fresh.rename(target)
+        shutil.rmtree(old, ignore_errors=True)
+
+    def _spent(self) -> Cost:
+        return sum((row.proposal_cost + row.play_cost for row in self.lineage.rows), self._base_cost)
+
+    def _stop_if_used_up(self, coming: Cost | None = None) -> None:
+        """Raise BudgetUsedUp when a limit is reached, or would be passed by what is `coming`."""
+        if reached := self.config.budget.reached(self._spent() + (coming or Cost())):
+            raise BudgetUsedUp(reached)
+
+    def _check_evaluator(self) -> None:
+        if others := {row.evaluator for row in self.lineage.rows} - {self._evaluator}:
+            raise UsageError(
+                f"{self.folder}: its rows were scored by another evaluator ({', '.join(others)}), "
+                f"this one is {self._evaluator}",
+                "scores of different code are not compared: start a new folder",
+            )
+
+    def _say(self, text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def opened(folder: Path, config: EvolveConfig) -> Iterator[None]:
+    """Make or reopen an evolve folder for `config`, and hold its lock.
+
+    Raises:
+        UsageError: it holds something else, was made with other settings, or is being written.
+    """
+    config.check_seeds()
+    file = folder / "evolve.json"
+    if folder.exists() and not file.is_file() and any(folder.iterdir()):
+        raise UsageError(f"-o {folder}: the folder holds something else", "choose a new folder")
+    folder.mkdir(parents=True, exist_ok=True)
+    with locked(folder / "run.lock"):
+        if file.is_file() and (differences := config.differences(read_config(folder))):
+            raise UsageError(f"{folder} was made with other settings: {'; '.join(differences)}", "choose another -o")
+        write_atomically(file, config.model_dump_json(indent=2) + "\n")
+        yield
+
+
+def read_config(folder: Path) -> EvolveConfig:
+    """What was asked of the evolve folder.
+
+    Raises:
+        UsageError: it is not one, or is damaged.
+    """
+    file = folder / "evolve.json"
+    if not file.is_file():
+        raise UsageError(f"{folder} is not an evolve folder: there is no {file}")
+    try:
+        return EvolveConfig.model_validate_json(file.read_text(encoding="utf-8"))
+    except ValidationError as error:
+        raise UsageError(f"{file} is damaged: {error}") from error
+
+
+def best_gate_run(folder: Path) -> RunFolder:
+    """The gate run of the best scaffold of an evolve folder.
+
+    Raises:
+        UsageError: nothing has been played there.
+    """
+    best = folder / "best"
+    if not best.is_dir():
+        raise UsageError(f"{folder} has no best scaffold yet")
+    return RunFolder.read(folder / "plays" / f"gate-{load(str(best.resolve())).digest}")

@@ -1,0 +1,101 @@
+"""Playing scaffolds for the loop: one run folder for each scaffold and set of seeds, never played twice."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+
+from automem.episode import Limits, ModelSpec
+from automem.errors import RunError
+from automem.evolve.base import Cost
+from automem.messages import Role
+from automem.models.base import Model
+from automem.play.folder import RunConfig, RunFolder
+from automem.play.run import play_run
+from automem.results.behaviour import read_behaviour
+from automem.scaffold.spec import Scaffold
+from automem.trace import read_result
+
+
+@dataclass(frozen=True)
+class Game:
+    """What every scaffold of the loop plays, and with which models."""
+
+    env: str
+    tasks: tuple[str, ...]
+    options: Mapping[str, object]
+    models: Mapping[Role, ModelSpec]
+    make_models: Callable[[], Mapping[Role, Model]]
+    limits: Limits
+    jobs: int
+
+
+@dataclass(frozen=True)
+class Played:
+    """A scaffold's run on one set of seeds: progress by `task/seed`, and what it cost."""
+
+    run: RunFolder
+    scores: dict[str, float]
+    cost: Cost
+    fault: str | None = None
+
+    @property
+    def mean(self) -> float:
+        """Mean progress."""
+        return fmean(self.scores.values())
+
+
+def play(game: Game, scaffold: Scaffold, seeds: Sequence[int], folder: Path, repeat: int = 0) -> Played:
+    """Play `scaffold` on `seeds` into `folder`, or read it from there when it was played before.
+
+    `fault` is set when the scaffold itself failed in an episode. Failures on any other side decide nothing.
+
+    Raises:
+        RunError: some episodes failed for reasons that are not the scaffold's; the candidate waits.
+    """
+    config = RunConfig(
+        env=game.env,
+        tasks=list(game.tasks),
+        options=dict(game.options),
+        seeds=list(seeds),
+        scaffold=scaffold.name,
+        scaffold_digest=scaffold.digest,
+        models=dict(game.models),
+        limits=game.limits,
+        repeat=repeat,
+    )
+    began = time.monotonic()
+    played = play_run(folder, config, scaffold, game.make_models(), game.jobs)
+    seconds = time.monotonic() - began
+    faults = [result for result in played.failures if result.failure == "scaffold"]
+    others = [result for result in played.failures if result.failure != "scaffold"]
+    if others:
+        raise RunError(
+            f"{len(others)} episodes of '{scaffold.name}' failed ({others[0].failure}): {others[0].message}",
+            "nothing was decided; the same command tries them again",
+        )
+    return Played(
+        played.folder, _scores(played.folder), _cost(played.folder, seconds), faults[0].message if faults else None
+    )
+
+
+def _scores(folder: RunFolder) -> dict[str, float]:
+    scores = {}
+    for spec in folder.config.specs():
+        result = read_result(folder.trace_path(spec))
+        if result is not None and result.failure is None:
+            scores[f"{spec.task}/{spec.seed}"] = result.progress
+    return scores
+
+
+def _cost(folder: RunFolder, seconds: float) -> Cost:
+    cost = Cost(seconds=round(seconds, 3))
+    for spec in folder.config.specs():
+        done = read_behaviour(folder.trace_path(spec))
+        cost += Cost(
+            calls=done.calls, tokens_in=done.prompt_tokens, tokens_out=done.completion_tokens, tokens_cached=done.cached
+        )
+    return cost

@@ -1,0 +1,50 @@
+"""One proposal: ask for a candidate, check it, and give the proposer one go at mending what the check found."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pydantic import BaseModel, ConfigDict
+
+from automem.errors import ModelFailure, ProposerFailure, ScaffoldFailure, UsageError
+from automem.evolve.base import Assignment, Cost, Proposer, Verdict
+from automem.evolve.check import check_candidate
+
+
+class Proposed(BaseModel):
+    """`proposal.json`: what the proposer did and what the check said. No `verdict` yet: it is to be played."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    verdict: Verdict | None = None
+    reason: str = ""
+    analysis: str = ""
+    repaired: bool = False
+    cost: Cost = Cost()
+
+
+def propose_and_check(proposer: Proposer, assignment: Assignment, env: str) -> Proposed:
+    """Ask for a candidate and check it, with one repair round."""
+    cost, analysis = Cost(), ""
+    for repaired in (False, True):
+        try:
+            proposal = proposer.propose(assignment)
+        except ProposerFailure as failure:
+            verdict: Verdict = "outage" if isinstance(failure.__cause__, ModelFailure) else "failed"
+            return Proposed(verdict=verdict, reason=str(failure), analysis=analysis, cost=cost)
+        cost, analysis = cost + proposal.cost, proposal.analysis or analysis
+        if not any(assignment.output.iterdir()):
+            return Proposed(verdict="empty", reason="nothing was proposed", analysis=analysis, cost=cost)
+        problems = _problems(assignment, env)
+        if not problems:
+            return Proposed(analysis=analysis, repaired=repaired, cost=cost)
+        assignment = replace(assignment, errors="\n".join(f"- {problem}" for problem in problems))
+    return Proposed(verdict="refused", reason="; ".join(problems), analysis=analysis, repaired=True, cost=cost)
+
+
+def _problems(assignment: Assignment, env: str) -> list[str]:
+    try:
+        _, problems = check_candidate(assignment.output, assignment.scaffold, env, assignment.allowed)
+    except (UsageError, ScaffoldFailure) as error:
+        return [str(error)]
+    return problems
