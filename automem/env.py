@@ -122,7 +122,7 @@ def boundary(where: str) -> Iterator[None]:
         yield
     except AutoMemError:
         raise
-    except Exception as error:  # noqa: BLE001 - games bring exception classes of their own
+    except Exception as error:  # games bring exception classes of their own
         raise EnvFailure(f"{type(error).__name__} in {where}: {error}") from error
 
 
