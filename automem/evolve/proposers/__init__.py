@@ -1,0 +1,1 @@
+"""Proposers: whoever writes candidate scaffolds. Guide: `docs/proposers.md`."""
