@@ -2,17 +2,40 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from typing import Any
+
 from automem.episode import EpisodeSpec
-from automem.evolve.findings import Diagnosis, Summary
+from automem.evolve.findings import (
+    Contradiction,
+    Diagnosis,
+    EmptySearch,
+    FailedOperation,
+    FileUse,
+    Forgotten,
+    InvalidAction,
+    NotConsulted,
+    RepeatedWrite,
+    StuckStretch,
+    Summary,
+    Totals,
+)
+from automem.evolve.watch import Seen, Stretch, Tally, Watch
 from automem.play.folder import RunFolder
-from automem.results.behaviour import Behaviour, read_behaviour
+from automem.results.behaviour import Behaviour, behaviour
 from automem.results.stats import mean, standard_error
-from automem.trace import Result, read_result
+from automem.scaffold.spec import load
+from automem.trace import Result, TraceReader, read_result
 
-__all__ = ["RATES", "Diagnosis", "diagnose"]
+__all__ = ["MOST", "RATES", "Diagnosis", "diagnose"]
 
+#: Findings of a kind that a diagnosis lists, and files.
+MOST, FILES = 10, 32
 #: The rates of a diagnosis: every property of `Behaviour`.
 RATES = tuple(name for name, value in vars(Behaviour).items() if isinstance(value, property))
+
+_SHOWN = re.compile(r"""\bmemory\.(?:text|tail)\(\s*["']([^"']+)["']""")
 
 
 def diagnose(run: RunFolder) -> Diagnosis:
@@ -21,22 +44,29 @@ def diagnose(run: RunFolder) -> Diagnosis:
     Raises:
         UsageError: the run's scaffold or a trace cannot be read.
     """
+    watch = Watch(load(str(run.path / "scaffold")))
     results: list[Result] = []
     total = Behaviour()
-    for spec in run.config.specs():
-        result = _result(run, spec)
-        if result is not None and result.failure is None:
-            results.append(result)
-            total += read_behaviour(run.trace_path(spec))
+    for spec, result in _finished(run):
+        results.append(result)
+        steps = TraceReader(run.trace_path(spec)).steps()
+        total += behaviour(watch.episode(spec.id, steps))
+    files = _files(watch, total)
     return Diagnosis(
         summary=_summary(run, results),
         behaviour={name: getattr(total, name) for name in RATES},
+        totals=_totals(watch, total, files),
+        files=files,
+        **_findings(watch, files),
     )
 
 
-def _result(run: RunFolder, spec: EpisodeSpec) -> Result | None:
-    path = run.trace_path(spec)
-    return read_result(path) if path.is_file() else None
+def _finished(run: RunFolder) -> Iterator[tuple[EpisodeSpec, Result]]:
+    for spec in run.config.specs():
+        path = run.trace_path(spec)
+        result = read_result(path) if path.is_file() else None
+        if result is not None and result.failure is None:
+            yield spec, result
 
 
 def _summary(run: RunFolder, results: list[Result]) -> Summary:
@@ -51,4 +81,94 @@ def _summary(run: RunFolder, results: list[Result]) -> Summary:
         steps=sum(result.steps for result in results),
         mean=mean(scores),
         se=standard_error(scores),
+    )
+
+
+def _totals(watch: Watch, total: Behaviour, files: list[FileUse]) -> Totals:
+    sides = {file.name: file.key.side for file in files if file.key}
+    return Totals(
+        searches=total.searches,
+        forgotten=watch.forgotten.total,
+        answers=sum(watch.answers[name] for name in sides),
+        contradictions=sum(watch.contradictory[entry] for entry in sides.items()),
+        unproductive=watch.unproductive,
+        not_consulted=watch.not_consulted.total,
+    )
+
+
+def _files(watch: Watch, total: Behaviour) -> list[FileUse]:
+    """Declared files in the scaffold's order, then those that were created."""
+    specs = {file.name: file for file in watch.scaffold.spec.files}
+    shown = set(_SHOWN.findall("\n".join(watch.scaffold.prompts.values())))
+    steps, episodes = max(total.steps, 1), max(total.episodes, 1)
+    return [
+        FileUse(
+            name=name,
+            kind=watch.kinds.get(name, "log"),
+            declared=name in specs,
+            keep=specs[name].keep if name in specs else None,
+            growth=total.kept[name] / steps,
+            written=total.added[name] / steps,
+            lines=use.lines / episodes,
+            consulted=use.consulted,
+            removed=use.removed,
+            shown=name in shown,
+            key=watch.keys[name].key() if name in watch.keys else None,
+            episode=use.episode,
+            step=use.step,
+            count=use.writes,
+            example=use.line,
+        )
+        for name, use in list(watch.uses.items())[:FILES]
+    ]
+
+
+def _findings(watch: Watch, files: list[FileUse]) -> dict[str, list[Any]]:
+    """The most frequent findings of each kind, by the name of their list."""
+    keyed = {(file.name, file.key.side) for file in files if file.key}
+    return {
+        "repeated_writes": [
+            RepeatedWrite(**_at(seen), file=file, example=text) for (file, text), seen in _top(watch.repeated)
+        ],
+        "empty_searches": [
+            EmptySearch(**_at(seen), file=file, keyword=word, nearest=seen.note["nearest"], example=seen.note["answer"])
+            for (file, word), seen in _top(watch.empty)
+        ],
+        "forgotten": [
+            Forgotten(**_at(seen), file=file, keyword=word, removed=seen.note["removed"], example=seen.note["line"])
+            for (file, word), seen in _top(watch.forgotten)
+        ],
+        "contradictions": [
+            Contradiction(**_at(seen), file=file, subject=key, lines=seen.note["lines"], example=seen.note["lines"][-1])
+            for (file, side, key), seen in watch.contradictions.top()
+            if (file, side) in keyed
+        ][:MOST],
+        "stuck": [_stuck(stretch) for stretch in watch.longest()[:MOST]],
+        "invalid_actions": [
+            InvalidAction(**_at(seen), proposed=proposed, executed=seen.note["executed"], example=seen.note["answer"])
+            for (proposed,), seen in _top(watch.invalid)
+        ],
+        "failed_operations": [
+            FailedOperation(**_at(seen), operation=name, error=error, example=seen.note["wrote"])
+            for (name, error), seen in _top(watch.failed)
+        ],
+        "not_consulted": [
+            NotConsulted(**_at(seen), file=file, shared=seen.note["shared"], example=line)
+            for (file, line), seen in _top(watch.not_consulted)
+        ],
+    }
+
+
+def _top(tally: Tally) -> list[tuple[tuple[str, ...], Seen]]:
+    return tally.top()[:MOST]
+
+
+def _at(seen: Seen) -> dict[str, Any]:
+    return {"count": seen.count, "episode": seen.episode, "step": seen.step}
+
+
+def _stuck(stretch: Stretch) -> StuckStretch:
+    actions = ", ".join(f"{action} ×{count}" for action, count in stretch.actions.most_common(4))
+    return StuckStretch(
+        episode=stretch.episode, step=stretch.step, count=stretch.count, example=stretch.scene, actions=actions
     )

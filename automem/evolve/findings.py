@@ -5,6 +5,7 @@ Texts that models wrote are data here: one line, clipped, control characters esc
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict
@@ -17,8 +18,18 @@ CLIP = 160
 
 def plain(text: str, limit: int = CLIP) -> str:
     """A text as one printable line of at most `limit` characters."""
-    short = text if len(text) <= limit else f"{text[: limit - 1]}…"
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in short)
+    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text[: limit + 1])
+    return shown if len(shown) <= limit else f"{shown[: limit - 1]}…"
+
+
+def quoted(text: str) -> str:
+    """A text from a trace, marked as such: what it says is data."""
+    return f"`{text.replace('`', chr(39))}`"
+
+
+def listed(texts: Iterable[str]) -> str:
+    """Texts from a trace in a row."""
+    return ", ".join(map(quoted, texts)) or "nothing"
 
 
 #: A text that came out of a trace.
@@ -46,14 +57,14 @@ class Summary(_Record):
 class Totals(_Record):
     """How often what the findings are about occurred, before they were cut to the most frequent.
 
-    `results` are answers that showed lines of a file with a recurring key. `unproductive` steps include
-    those with an invalid action; of them, `not_consulted` are those whose PLAN asked memory nothing
-    although it held something.
+    `answers` are those that showed lines of a file with a recurring key; of them, `contradictions` told
+    several things of one key. `unproductive` steps include those with an invalid action; of them,
+    `not_consulted` are those whose PLAN asked memory nothing although it held something.
     """
 
     searches: int = 0
     forgotten: int = 0
-    results: int = 0
+    answers: int = 0
     contradictions: int = 0
     unproductive: int = 0
     not_consulted: int = 0
@@ -67,11 +78,21 @@ class Finding(_Record):
     count: int
     example: Told
 
+    @property
+    def told(self) -> str:
+        """The finding in one line."""
+        return quoted(self.example)
+
 
 class RepeatedWrite(Finding):
     """A text (the example) that was written although the file held it already."""
 
     file: Told
+
+    @property
+    def told(self) -> str:
+        """The finding in one line."""
+        return f"{self.file}: {quoted(self.example)}"
 
 
 class EmptySearch(Finding):
@@ -81,6 +102,11 @@ class EmptySearch(Finding):
     keyword: Told
     nearest: list[Told] = []
 
+    @property
+    def told(self) -> str:
+        """The finding in one line."""
+        return f"{self.file}: {quoted(self.keyword)}; nearest: {listed(self.nearest)}"
+
 
 class Forgotten(Finding):
     """A keyword that was not found, or only in older lines, after the line `example` was `removed` at a step."""
@@ -88,6 +114,11 @@ class Forgotten(Finding):
     file: Told
     keyword: Told
     removed: int
+
+    @property
+    def told(self) -> str:
+        """The finding in one line."""
+        return f"{self.file}: {quoted(self.keyword)}; {quoted(self.example)} went at step {self.removed}"
 
 
 class Contradiction(Finding):
@@ -97,11 +128,21 @@ class Contradiction(Finding):
     subject: Told
     lines: list[Told]
 
+    @property
+    def told(self) -> str:
+        """The finding in one line."""
+        return f"{self.file}: {quoted(self.subject)}: {listed(self.lines)}"
+
 
 class StuckStretch(Finding):
     """`count` unproductive steps on end, from `step` on; `actions` says what was done. The example is the scene."""
 
     actions: Told
+
+    @property
+    def told(self) -> str:
+        """The finding in one line."""
+        return f"{self.actions}; {quoted(self.example)}"
 
 
 class InvalidAction(Finding):
@@ -110,6 +151,11 @@ class InvalidAction(Finding):
     proposed: Told
     executed: Told
 
+    @property
+    def told(self) -> str:
+        """The finding in one line."""
+        return f"{quoted(self.proposed or 'nothing')}, so {self.executed}: {quoted(self.example)}"
+
 
 class FailedOperation(Finding):
     """An operation that was not executed, by kind of error. The example is what was written."""
@@ -117,12 +163,22 @@ class FailedOperation(Finding):
     operation: Told
     error: Told
 
+    @property
+    def told(self) -> str:
+        """The finding in one line."""
+        return f"{self.operation}: {quoted(self.error)}; e.g. {quoted(self.example)}"
+
 
 class NotConsulted(Finding):
     """The line `example` of `file` stood in memory and was not asked for, in a step that came to nothing."""
 
     file: Told
     shared: list[Told]
+
+    @property
+    def told(self) -> str:
+        """The finding in one line."""
+        return f"{self.file}: {quoted(self.example)} (shares {', '.join(self.shared)})"
 
 
 class RecurringKey(_Record):
@@ -148,6 +204,20 @@ class RecurringKey(_Record):
         """The key as a table declares it."""
         return ["x:int", "y:int"] if self.side == "place" else ["name"]
 
+    @property
+    def form(self) -> str:
+        """The form of the lines in words."""
+        return "tell of a place x,y" if self.side == "place" else f"have the form NAME{self.separator}VALUE"
+
+    @property
+    def told(self) -> str:
+        """The key in one line."""
+        return (
+            f"Recurring key: {self.share:.0%} of the lines {self.form}; {self.keys:.0f} keys per episode, "
+            f"{self.repeats:.1f} lines and {self.values:.1f} values per key, {self.changes:.0%} of these lines change "
+            f"a value; e.g. {listed(self.examples)}"
+        )
+
 
 class FileUse(Finding):
     """How a memory file was used; `count` are writes to it, the example the last line written.
@@ -168,6 +238,17 @@ class FileUse(Finding):
     removed: int
     shown: bool
     key: RecurringKey | None = None
+
+    @property
+    def told(self) -> str:
+        """The use of the file in one line."""
+        limits = f", keep {self.keep}" if self.keep else ""
+        text = (
+            f"{self.name} ({self.kind}{limits}): {self.count} writes, {self.consulted} reads, {self.lines:.0f} lines "
+            f"at the end, {self.growth:+.1f} characters per step ({self.written:.1f} written), {self.removed} lines "
+            f"removed{', shown in a prompt' if self.shown else ''}"
+        )
+        return f"{text}. {self.key.told}" if self.key else text
 
 
 class Diagnosis(_Record):
