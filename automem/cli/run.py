@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from automem.scaffold.spec import Scaffold
 
 #: First part of an `-s` key -> what it sets; any other key is one of scaffold.yaml.
-_GROUPS = ("env", "model", "memory_model", "limits")
+GROUPS = ("env", "model", "memory_model", "limits")
 
 
 def run(
@@ -47,15 +47,15 @@ def run(
     from automem.models import make_model
     from automem.scaffold import spec as scaffolds
 
-    groups = _grouped(overrides or [])
+    groups = grouped(overrides or [])
     if max_steps is not None:
         groups["limits"]["max_steps"] = max_steps
     loaded = scaffolds.load(scaffold, groups["scaffold"])
-    settings: dict[Role, dict[str, Any]] = {"gameplay": _settings(groups["model"], base_url)}
+    settings: dict[Role, dict[str, Any]] = {"gameplay": settings_of(groups["model"], base_url)}
     names: dict[Role, str] = {"gameplay": model}
     if memory_model:
         names["memory"] = memory_model
-        settings["memory"] = _settings(groups["memory_model"], memory_base_url or base_url)
+        settings["memory"] = settings_of(groups["memory_model"], memory_base_url or base_url)
     config = run_config(game, parse_seeds(seeds), loaded, names, settings, groups["env"], groups["limits"])
     folder = out or _default_folder(config)
     if dry_run:
@@ -99,21 +99,22 @@ def report(runs: Sequence[Played], as_json: bool) -> None:
         )
 
 
-def _grouped(overrides: list[str]) -> dict[str, dict[str, Any]]:
+def grouped(overrides: list[str], names: Sequence[str] = GROUPS) -> dict[str, dict[str, Any]]:
     """The `-s` overrides by what they set: `env.x` and the like by their group, the rest for the scaffold."""
     from automem.config import parse_overrides
 
-    groups: dict[str, dict[str, Any]] = {group: {} for group in (*_GROUPS, "scaffold")}
+    groups: dict[str, dict[str, Any]] = {group: {} for group in (*names, "scaffold")}
     for key, value in parse_overrides(overrides).items():
         first, dot, rest = key.partition(".")
-        if dot and first in _GROUPS:
+        if dot and first in names:
             groups[first][rest] = value
         else:
             groups["scaffold"][key] = value
     return groups
 
 
-def _settings(given: dict[str, Any], base_url: str | None) -> dict[str, Any]:
+def settings_of(given: dict[str, Any], base_url: str | None) -> dict[str, Any]:
+    """A model's settings, with its address where one is given."""
     return given if base_url is None else {**given, "base_url": base_url}
 
 

@@ -30,10 +30,14 @@ def table(
     by: Annotated[list[Grouping] | None, typer.Option("--by", help="A row for each task or seed.")] = None,
     behaviour: Annotated[bool, typer.Option("--behaviour", help="Add the behaviour metrics.")] = False,
     sample: Annotated[bool, typer.Option("--sample", help="Standard error of the sample, not the population.")] = False,
+    lineage: Annotated[bool, typer.Option("--lineage", help="The lineage of an evolve folder.")] = False,
     form: Annotated[Format, typer.Option("--format", "-f", help="md, csv, tex or json.")] = Format.MD,
     as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
 ) -> None:
     """Mean ± standard error of progress, with n and failures."""
+    if lineage:
+        _print_lineage(runs, Format.JSON if as_json else form)
+        return
     from automem.play.folder import RunFolder
     from automem.results import table as tables
 
@@ -50,3 +54,13 @@ def table(
         Format.JSON: tables.to_json,
     }
     print(writers[Format.JSON if as_json else form](built))
+
+
+def _print_lineage(folders: list[Path], form: Format) -> None:
+    from automem.errors import UsageError
+    from automem.evolve import report
+
+    writers = {Format.MD: report.to_markdown, Format.JSON: report.to_json}
+    if form not in writers:
+        raise UsageError(f"--lineage cannot be printed as {form.value}", "use md or json")
+    print(writers[form]([row for folder in folders for row in report.lineage_rows(folder)]))

@@ -55,7 +55,6 @@ class EvolveConfig(BaseModel):
     models: dict[str, Any]
     proposer: str
     gate: str
-    confidence: float
     gate_seeds: list[int]
     report_seeds: list[int]
     allowed: list[Kind] = list(KINDS)

@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Any, Protocol
 
+from pydantic import BaseModel, ConfigDict, Field
+
 from automem.results.stats import paired, sign_flip_p
 
 Scores = Mapping[str, float]
@@ -48,10 +50,21 @@ class Gate(Protocol):
         ...
 
 
+class GateSettings(BaseModel):
+    """Settings of the paired gate."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    confidence: float = Field(0.95, ge=0.5, lt=1, description="One-sided confidence that the gain is not chance.")
+
+
 class MeanGate:
     """The papers' gate: a strictly higher mean. About half of all identical candidates pass it."""
 
     name = "mean"
+
+    def __str__(self) -> str:
+        return "mean"
 
     def decide(self, before: Scores, after: Scores) -> GateResult:
         """Accept when the mean is higher at all."""
@@ -88,6 +101,9 @@ class PairedGate:
             low=interval.low,
             high=interval.high,
         )
+
+    def __str__(self) -> str:
+        return f"paired at {self.confidence:g}"
 
     def fewest_pairs(self) -> int:
         """The number of episodes below which not even a gain in every one of them is enough."""
