@@ -107,11 +107,7 @@ class RunFolder:
             UsageError: another process writes here; the message names its host and pid.
         """
         with locked(self.path / "run.lock"):
-            logs = self.path / "logs"
-            logs.mkdir(exist_ok=True)
-            attempt = logs / f"attempt_{1 + sum(1 for _ in logs.glob('attempt_*'))}"
-            attempt.mkdir()
-            yield attempt
+            yield _new_attempt(self.path / "logs")
 
     def save(self) -> None:
         """Write `run.json`, whole or not at all."""
@@ -146,6 +142,16 @@ def open_run(path: Path, config: RunConfig, record: dict[str, Any], redo: bool) 
     return RunFolder(path, config, record)
 
 
+def _new_attempt(logs: Path) -> Path:
+    numbers = [int(p.name.removeprefix("attempt_")) for p in logs.glob("attempt_*") if p.name[8:].isdecimal()]
+    attempt = logs / f"attempt_{1 + max(numbers, default=0)}"
+    try:
+        attempt.mkdir(parents=True)
+    except OSError as error:
+        raise RunError(f"cannot make {attempt}: {error.strerror}") from error
+    return attempt
+
+
 def write_atomically(path: Path, text: str) -> None:
     """Write a text file so that no reader ever sees half of it."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
@@ -160,8 +166,10 @@ def write_atomically(path: Path, text: str) -> None:
 def _refuse_foreign(path: Path) -> None:
     if path.is_file():
         raise UsageError(f"-o {path}: there is a file of that name")
-    allowed = {"run.lock", "logs", "scaffold"}
-    if path.is_dir() and (others := sorted({p.name for p in path.iterdir()} - allowed)):
+    # What a run that was killed before it wrote run.json may have left.
+    left = {"run.lock", "logs", "scaffold"}
+    names = [p.name for p in path.iterdir()] if path.is_dir() else []
+    if others := sorted(name for name in names if name not in left and not name.startswith(".run.json.")):
         raise UsageError(f"-o {path}: the folder holds something else ({others[0]}, …)", "choose a new folder")
 
 
