@@ -15,7 +15,7 @@ import os
 import shutil
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -179,19 +179,22 @@ def locked(path: Path) -> Iterator[None]:
 
     Raises:
         UsageError: another process holds it; the message names its host and pid.
+        RunError: the file cannot be written, or the file system knows no locks.
     """
-    with path.open("a+", encoding="utf-8") as file:
+    with ExitStack() as opened:
         try:
+            file = opened.enter_context(path.open("a+b", buffering=0))
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            file.truncate(0)
+            file.write(f"pid {os.getpid()} on {socket.gethostname()}".encode())
         except BlockingIOError as error:
             file.seek(0)
             raise UsageError(
-                f"{path.parent} is being written by {file.read().strip() or 'another process'}",
+                f"{path.parent} is being written by {file.read().decode().strip() or 'another process'}",
                 "wait for it, or choose another -o",
             ) from error
-        file.truncate(0)
-        file.write(f"pid {os.getpid()} on {socket.gethostname()}")
-        file.flush()
+        except OSError as error:
+            raise RunError(f"cannot write {path}: {error.strerror}") from error
         yield
 
 

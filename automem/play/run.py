@@ -8,11 +8,13 @@ import signal
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from io import RawIOBase
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from automem.display import Display, run_display
 from automem.episode import EpisodeSpec
+from automem.errors import RunError
 from automem.messages import Role
 from automem.models.base import Model
 from automem.play import provenance
@@ -59,7 +61,7 @@ def play_run(
         finished = {spec.id: result for spec in specs if (result := _finished(folder, spec)) is not None}
         owed = [spec for spec in specs if spec.id not in finished]
         name = f"{config.env} {scaffold.name}"
-        with run_display(name, len(specs), len(finished)) as display, (attempt / "events.jsonl").open("w") as events:
+        with run_display(name, len(specs), len(finished)) as display, (attempt / "events.jsonl").open("wb", buffering=0) as events:
             rollout = Rollout(folder, scaffold, models, _EventLog(events, display))
             results = asyncio.run(_play(rollout, owed, jobs, models))
     return Played(folder, finished | {spec.id: result for spec, result in zip(owed, results, strict=True)}, len(owed))
@@ -84,7 +86,7 @@ def _finished(folder: RunFolder, spec: EpisodeSpec) -> Result | None:
 class _EventLog:
     """Writes when episodes start and end into the attempt's log, and passes everything on to the display."""
 
-    def __init__(self, file: TextIO, display: Display) -> None:
+    def __init__(self, file: RawIOBase, display: Display) -> None:
         self._file = file
         self._display = display
 
@@ -104,5 +106,7 @@ class _EventLog:
 
     def _write(self, spec: EpisodeSpec, **facts: Any) -> None:
         line = {"time": round(time.time(), 3), "episode": spec.id, "task": spec.task, **facts}
-        self._file.write(json.dumps(line) + "\n")
-        self._file.flush()
+        try:
+            self._file.write(json.dumps(line).encode() + b"\n")
+        except OSError as error:
+            raise RunError(f"cannot write the log of events: {error.strerror}", "the run can be resumed") from error

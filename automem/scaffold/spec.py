@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from automem import plugins
 from automem.config import apply_override, read_yaml, validate
 from automem.episode import digest
-from automem.errors import UsageError
+from automem.errors import RunError, UsageError
 from automem.grammar import OPERATIONS
 from automem.memory.files import MemoryLimits
 from automem.memory.kinds import FileSpec
@@ -136,10 +136,17 @@ class Scaffold:
         return _below(self.texts, "memory/")
 
     def save(self, folder: Path) -> None:
-        """Write the scaffold, overrides included, as a folder that loads to the same digest."""
-        if folder.exists():
-            shutil.rmtree(folder)
-        _write(self.texts, folder)
+        """Write the scaffold, overrides included, as a folder that loads to the same digest.
+
+        Raises:
+            RunError: the folder cannot be written.
+        """
+        try:
+            if folder.exists():
+                shutil.rmtree(folder)
+            _write(self.texts, folder)
+        except OSError as error:
+            raise RunError(f"cannot write {folder}: {error.strerror}") from error
 
 
 def load(name: str, overrides: Mapping[str, Any] | None = None) -> Scaffold:
