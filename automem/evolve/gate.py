@@ -37,7 +37,9 @@ class GateResult:
 
     def __str__(self) -> str:
         told = f"{self.before:.3f} -> {self.after:.3f}"
-        return told if self.p is None else f"{told}, p = {self.p:.3f}"
+        if self.p is None:
+            return told
+        return f"{told}, p < 0.001" if self.p < 0.001 else f"{told}, p = {self.p:.3f}"
 
 
 class Gate(Protocol):

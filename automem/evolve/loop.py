@@ -169,6 +169,9 @@ class Evolution:
         candidate = load(str((self.folder / row.folder / "candidate").resolve()))
         changes = [{"kind": change.kind, "title": change.title} for change in claimed(candidate)]
         row = row.model_copy(update={"scaffold": candidate.name, "digest": candidate.digest, "changes": changes})
+        if twin := self._twin(candidate):
+            reason = f"the same scaffold as in {twin.folder}: {twin.reason}"
+            return row.model_copy(update={"after": twin.after, "gate": twin.gate, "reason": reason})
         self._stop_if_used_up(row.proposal_cost + self._base_cost)
         played = self._play("gate", candidate, self.config.gate_seeds)
         row = row.model_copy(update={"after": played.scores, "play_cost": played.cost})
@@ -179,6 +182,10 @@ class Evolution:
         return row.model_copy(
             update={"gate": result.data(), "verdict": verdict, "reason": f"{result.gate} gate: {result}"}
         )
+
+    def _twin(self, candidate: Scaffold) -> Revision | None:
+        """An earlier row about the very same scaffold: it was rejected, or it would be the best."""
+        return next((row for row in self.lineage.rows if row.digest == candidate.digest), None)
 
     def _failed(self, row: Revision) -> Failed:
         folder = self.folder / row.folder / "candidate"

@@ -67,6 +67,8 @@ def play(game: Game, scaffold: Scaffold, seeds: Sequence[int], folder: Path, rep
         limits=game.limits,
         repeat=repeat,
     )
+    if finished := _finished(folder, config):
+        return Played(finished, _scores(finished), _cost(finished, 0.0))
     began = time.monotonic()
     played = play_run(folder, config, scaffold, game.make_models(), game.jobs)
     seconds = time.monotonic() - began
@@ -77,9 +79,18 @@ def play(game: Game, scaffold: Scaffold, seeds: Sequence[int], folder: Path, rep
             f"{len(others)} episodes of '{scaffold.name}' failed ({others[0].failure}): {others[0].message}",
             "nothing was decided; the same command tries them again",
         )
-    return Played(
-        played.folder, _scores(played.folder), _cost(played.folder, seconds), faults[0].message if faults else None
-    )
+    fault = faults[0].message if faults else None
+    return Played(played.folder, _scores(played.folder), _cost(played.folder, seconds), fault)
+
+
+def _finished(folder: Path, config: RunConfig) -> RunFolder | None:
+    """The run in `folder`, if all its episodes have been played."""
+    if not (folder / "run.json").is_file():
+        return None
+    run = RunFolder.read(folder)
+    paths = [run.trace_path(spec) for spec in config.specs()]
+    results = [read_result(path) if path.exists() else None for path in paths]
+    return run if all(result is not None and result.failure is None for result in results) else None
 
 
 def _scores(folder: RunFolder) -> dict[str, float]:
