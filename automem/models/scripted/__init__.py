@@ -5,7 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 
 from automem.errors import UsageError, did_you_mean
-from automem.models.scripted.base import Policy, ScriptedModel
+from automem.models.base import Model
+from automem.models.scripted.base import ScriptedModel
 
 #: Name -> where its policy class is; imported only when asked for.
 POLICIES = {
@@ -17,14 +18,20 @@ POLICIES = {
 }
 
 
-def make(name: str) -> ScriptedModel:
+#: Name -> where its model class is: those that do not play, and so are no policies.
+MODELS = {"meta": "meta:MetaModel"}
+
+
+def make(name: str) -> Model:
     """The model `scripted:NAME`.
 
     Raises:
         UsageError: no such policy.
     """
-    if name not in POLICIES:
-        raise UsageError(f"unknown scripted policy '{name}'", did_you_mean(name, POLICIES))
-    module, _, attribute = POLICIES[name].partition(":")
-    policy: type[Policy] = getattr(import_module(f"automem.models.scripted.{module}"), attribute)
-    return ScriptedModel(name, policy())
+    known = POLICIES | MODELS
+    if name not in known:
+        raise UsageError(f"unknown scripted policy '{name}'", did_you_mean(name, known))
+    module, _, attribute = known[name].partition(":")
+    made = getattr(import_module(f"automem.models.scripted.{module}"), attribute)()
+    model: Model = made if name in MODELS else ScriptedModel(name, made)
+    return model
