@@ -61,7 +61,10 @@ def play_run(
         finished = {spec.id: result for spec in specs if (result := _finished(folder, spec)) is not None}
         owed = [spec for spec in specs if spec.id not in finished]
         name = f"{config.env} {scaffold.name}"
-        with run_display(name, len(specs), len(finished)) as display, (attempt / "events.jsonl").open("wb", buffering=0) as events:
+        with (
+            run_display(name, len(specs), len(finished)) as display,
+            (attempt / "events.jsonl").open("wb", buffering=0) as events,
+        ):
             rollout = Rollout(folder, scaffold, models, _EventLog(events, display))
             results = asyncio.run(_play(rollout, owed, jobs, models))
     return Played(folder, finished | {spec.id: result for spec, result in zip(owed, results, strict=True)}, len(owed))
