@@ -29,7 +29,7 @@ PLACEHOLDERS = ("workspace", "prompt", "output")
 MAX_PRINTED = 64 * 2**20
 _TAIL = 600
 _ANALYSIS = "ANALYSIS.md"
-_POLL_SECONDS = 0.5
+_POLL_SECONDS = 0.1
 _MARK = re.compile(r"\{([a-z_]+)\}")
 
 _WORK = """\
@@ -181,7 +181,8 @@ def _guarded(assignment: Assignment, workspace: Path) -> dict[Path, str]:
     if assignment.failed:
         roots.append(assignment.failed.folder)
         roots += [assignment.failed.run.path] if assignment.failed.run else []
-    spared = [path.resolve() for path in (workspace / "output", assignment.output, assignment.log)]
+    # A link in the place of the workspace's own output is not followed: it is found when the output is taken.
+    spared = [workspace / "output", assignment.output.resolve(), assignment.log.resolve()]
     found: dict[Path, str] = {}
     for root in roots:
         _add_tree(root.resolve(), spared, found)

@@ -15,9 +15,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from automem.errors import AutoMemError, did_you_mean
+from automem.errors import AutoMemError, UsageError, did_you_mean
 from automem.evolve.base import Assignment
-from automem.evolve.changes import claimed
 from automem.evolve.proposers import candidate, views
 from automem.models.wire import problem
 from automem.play.folder import RunFolder
@@ -237,8 +236,8 @@ class Finish(Tool):
     def _answer(self, desk: Desk) -> str:
         if desk.files("candidate"):
             try:
-                claimed(load(str(desk.output.resolve())))
-            except AutoMemError as error:
+                load(str(desk.output.resolve()))
+            except UsageError as error:
                 told = str(error).replace(f"{desk.output.resolve()}/", "")
                 raise ToolError(f"not finished, the candidate does not load: {told}") from None
         desk.analysis = self.analysis
