@@ -44,7 +44,7 @@ def diagnose(run: RunFolder) -> Diagnosis:
     Raises:
         UsageError: the run's scaffold or a trace cannot be read.
     """
-    watch = Watch(load(str(run.path / "scaffold")))
+    watch = Watch(load(str((run.path / "scaffold").resolve())))
     results: list[Result] = []
     total = Behaviour()
     for spec, result in _finished(run):

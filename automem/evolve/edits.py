@@ -97,10 +97,10 @@ def _table_edit(case: Case, spec: FileSpec, use: FileUse, key: RecurringKey) -> 
     by = _names(key)
     d = case.diagnosis
     why = (
-        f"{use.told}. A log repeats what it holds and drops its oldest lines; a table has one row for each {by}, "
-        f"and a new value takes the place of the old one. {d.totals.forgotten} of {d.totals.searches} searches asked for "
-        f"what had been known and lost, {d.totals.contradictions} of {d.totals.answers} answers contradicted themselves."
-        + case.look(case.about(spec.name))
+        f"{use.told}. A log repeats what it holds and drops its oldest lines; a table has one row for each {by}, and "
+        f"a new value takes the place of the old one. {d.totals.forgotten} of {d.totals.searches} searches asked for "
+        f"what had been known and lost, {d.totals.contradictions} of {d.totals.answers} answers contradicted "
+        f"themselves.{case.look(case.about(spec.name))}"
     )
     changes = [Change("memory-structure", f"{spec.name} becomes a table keyed by {by}", why)]
     about = f"{_ORDER.sub('', spec.about)}; one row for each {by}".lstrip("; ")

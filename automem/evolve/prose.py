@@ -23,17 +23,24 @@ def tell(diagnosis: Diagnosis, limit: int) -> str:
     return text[: text.rfind("\n", 0, limit - 2)] + "\n…"
 
 
-def report(diagnosis: Diagnosis, most: int, where: Where) -> str:
-    """The whole report with `most` findings of each kind; `where` says where to look at one."""
-    parts = [_head(diagnosis), _health(health(diagnosis)), _section("Files", [file.told for file in diagnosis.files])]
+def report(diagnosis: Diagnosis, most: int, where: Where, every: bool = False) -> str:
+    """The whole report with `most` findings of each kind; `where` says where to look at one.
+
+    With `every` metric in a row of the health table, else only those that are not good.
+    """
+    parts = [
+        _head(diagnosis),
+        _health(health(diagnosis), every),
+        _section("Files", [file.told for file in diagnosis.files]),
+    ]
     for title, lines in _findings(diagnosis, most, where):
         parts.append(_section(title, lines))
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
-def shown(item: Health) -> str:
-    """The value of a metric."""
-    return f"{item.value:.1%}" if item.unit == "share" else f"{item.value:,.2f}".rstrip("0").rstrip(".")
+def shown(item: Health, value: float) -> str:
+    """A value of a metric, or one of its thresholds."""
+    return f"{value:.1%}" if item.unit == "share" else f"{value:,.2f}".rstrip("0").rstrip(".")
 
 
 def _head(diagnosis: Diagnosis) -> str:
@@ -48,15 +55,16 @@ def _head(diagnosis: Diagnosis) -> str:
     )
 
 
-def _health(items: list[Health]) -> str:
+def _health(items: list[Health], every: bool) -> str:
+    listed = [item for item in items if every or item.verdict != "good"]
     rows = [
-        f"| {item.label} | {shown(item)} | {item.verdict} | {item.recommendation} |"
-        for item in items
-        if item.verdict != "good"
+        f"| {item.label} | {shown(item, item.value)} | {item.verdict} | {shown(item, item.good)} | "
+        f"{shown(item, item.poor)} | {item.recommendation} |"
+        for item in listed
     ]
-    good = ", ".join(f"{item.label} {shown(item)}" for item in items if item.verdict == "good")
-    table = ["| metric | value | verdict | what to do |", "|---|---:|---|---|", *rows, ""] if rows else []
-    return "\n".join(["## Health", "", *table, f"Good: {good or 'nothing'}."])
+    head = ["| metric | value | verdict | good up to | poor above | what to do |", "|---|---:|---|---:|---:|---|"]
+    rest = ", ".join(f"{item.label} {shown(item, item.value)}" for item in items if item not in listed)
+    return "\n".join(["## Health", "", *(head if rows else []), *rows, *([f"\nGood: {rest}."] if rest else [])])
 
 
 def _section(title: str, lines: Sequence[str]) -> str:
