@@ -16,6 +16,7 @@ _HEADING = re.compile(r"^# (Observation|Memory|Actions|LOG|PLAN|GAMEPLAY)\b.*$",
 _FILE = re.compile(r"^- (\S+) \((\w+), (\d+) \w+\)", re.MULTILINE)
 _ACTION = re.compile(r"^- (.+?)( \(default\))?$", re.MULTILINE)
 _OFFERED = re.compile(r"^Operations now: (.+?)\.?$", re.MULTILINE)
+_HANDOFF = re.compile(r"^# GAMEPLAY\b", re.MULTILINE)
 _RESULT = re.compile(r"^\[\d+\] ", re.MULTILINE)
 
 
@@ -91,15 +92,17 @@ def read_prompt(messages: Sequence[Message], request: Request) -> Prompt:
     openings = [i for i, m in enumerate(messages) if m["role"] == "user" and _phase(m["content"])]
     if not openings:
         raise ModelFailure("a scripted policy needs a prompt with a heading '# LOG', '# PLAN' or '# GAMEPLAY'")
-    start = openings[-1]
-    user = messages[start]["content"]
-    sections = _sections(user)
+    user = messages[openings[-1]]["content"]
+    phase = _phase(user) or request.phase
+    # GAMEPLAY goes on with the conversation that PLAN opened.
+    start = openings[-2] if phase == "gameplay" and len(openings) > 1 else openings[-1]
+    sections = {**_sections(messages[start]["content"]), **_sections(user)}
     actions = _ACTION.findall(_sections(system).get("Actions", ""))
     offered = _OFFERED.findall(user)
     names = offered[-1].split(", ") if offered else []
     asked, results = _rounds(messages[start + 1 :])
     return Prompt(
-        phase=_phase(user) or request.phase,
+        phase=phase,
         observation=sections.get("Observation", ""),
         offered=frozenset(names),
         files=tuple(FileEntry(n, k, int(c)) for n, k, c in _FILE.findall(sections.get("Memory", ""))),
@@ -142,5 +145,6 @@ def _rounds(messages: Sequence[Message]) -> tuple[tuple[Operation, ...], tuple[s
         elif message["role"] == "tool":
             results.append(message["content"])
         else:
-            results += [part.strip() for part in _RESULT.split(message["content"])[1:]]
+            answers = _HANDOFF.split(message["content"])[0]
+            results += [part.strip() for part in _RESULT.split(answers)[1:]]
     return tuple(asked), tuple(results)
