@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict, deque
+from itertools import islice
 from typing import Any
 
 #: Positions whose visits are remembered, and how many of the latest are shown.
@@ -64,12 +65,13 @@ class History:
         - `unchanged`: for how many steps the env's own text has not changed;
         - `visits`: how often each of the latest positions was visited, keyed `x,y`.
         """
+        shown = list(islice(reversed(self._visits.items()), _VISITS_SHOWN))
         return {
             "step": self.step,
             "steps": list(self._steps),
             "last": self._steps[-1] if self._steps else None,
             "unchanged": self._unchanged,
-            "visits": dict(list(self._visits.items())[-_VISITS_SHOWN:]),
+            "visits": dict(reversed(shown)),
         }
 
     def _visit(self, state: dict[str, Any]) -> None:

@@ -347,7 +347,7 @@ def _short(text: str) -> str:
 def _matches(file: StoredFile, keyword: str) -> list[int]:
     """Numbers of the lines that contain the keyword, from 1."""
     wanted = keyword.casefold()
-    return [number for number, line in enumerate(file.lines, 1) if wanted in line.casefold()]
+    return [number for number, line in enumerate(file.folded, 1) if wanted in line]
 
 
 def _matching(hits: int, keyword: str) -> str:

@@ -120,6 +120,8 @@ class StoredFile:
         self.spec = spec
         self.header = header
         self.lines: list[str] = []
+        #: The lines as a search compares them.
+        self.folded: list[str] = []
         self.chars = 0
         self.parts: tuple[KeyPart, ...] = key_parts(spec.key)
         self._held: Counter[str] = Counter()
@@ -141,6 +143,7 @@ class StoredFile:
         old = self.lines[at : at + removed]
         in_place = len(old) == len(inserted) or at == len(self.lines)
         self.lines[at : at + removed] = inserted
+        self.folded[at : at + removed] = [line.casefold() for line in inserted]
         self.chars += size(inserted) - size(old)
         if self.spec.kind != "table":
             self._held.update(map(identity, inserted))
