@@ -165,9 +165,9 @@ class _Episode:
     def _start(self, env: Env, agent: Agent) -> tuple[str, dict[str, Any], Step | None]:
         with boundary(f"reset of {self._name}"):
             observation, info = env.reset(seed=self._spec.seed)
-        agent.history.start(info["state"])
-        self._progress = info["progress"]
-        state, last = info["state"], None
+            state, self._progress = info["state"], info["progress"]
+        agent.history.start(state)
+        last = None
         for replayed in replay(self._path, env, agent, observation, state):
             observation, state, last = replayed
             self._count(last)
@@ -186,6 +186,7 @@ class _Episode:
         began = time.perf_counter()
         with boundary(f"step {agent.history.step} of {self._name}"):
             after, reward, terminated, truncated, info = env.step(decision.action)
+            after_state, progress = info["state"], info["progress"]
         took = time.perf_counter() - began
         step = Step(
             t=agent.history.step,
@@ -196,7 +197,7 @@ class _Episode:
             fallback=decision.fallback,
             rejections=decision.rejections,
             reward=float(reward),
-            progress=info["progress"],
+            progress=progress,
             terminated=terminated,
             truncated=truncated,
             next_digest=text_digest(after),
@@ -204,9 +205,9 @@ class _Episode:
             seconds={"agent": round(agent_seconds, 6), "env": round(took, 6)},
         )
         writer.step(step)
-        agent.record(step, state, after, info["state"])
+        agent.record(step, state, after, after_state)
         self._count(step)
-        return after, info["state"], step
+        return after, after_state, step
 
     def _count(self, step: Step) -> None:
         self._steps = step.t + 1
