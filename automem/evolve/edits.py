@@ -157,7 +157,11 @@ def drop_unused(case: Case) -> Iterator[Edit]:
         for name in gone:
             draft.texts.pop(f"memory/{name}", None)
 
-    yield Edit((Change("memory-structure", f"unused files go: {names}", why),), apply)
+    changes = (
+        Change("memory-structure", f"unused files go: {names}", why),
+        Change("memory-prompt", "the index no longer names them", "What is not there needs no description."),
+    )
+    yield Edit(changes, apply)
 
 
 def show_a_file(case: Case) -> Iterator[Edit]:

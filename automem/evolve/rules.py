@@ -20,7 +20,6 @@ from automem.scaffold.spec import Scaffold
 
 _VERSION = re.compile(r"(.+)-r(\d+)")
 _LONGEST_NAME = 64
-_NOTHING = "nothing"
 
 
 class RulesProposer:
@@ -34,7 +33,7 @@ class RulesProposer:
         edit = None if assignment.failed or assignment.errors else self._choose(assignment)
         if edit is not None:
             _write(edit, assignment)
-        analysis = _NOTHING if edit is None else f"{edit.name}\n\n{edit.changes[0].why}"
+        analysis = f"{edit.name}\n\n{edit.changes[0].why}" if edit else ""
         return Proposal(analysis, Cost(seconds=time.monotonic() - started))
 
     def _choose(self, assignment: Assignment) -> Edit | None:
