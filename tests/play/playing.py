@@ -89,7 +89,7 @@ def run(*arguments, cwd, **others):
 
 
 TOY = '''
-"""Counts. Goes wrong as the environment variables TOY_FAILS (seeds) and TOY_SHIFT (a number) say."""
+"""Counts. Goes wrong as the variables TOY_FAILS (seeds), TOY_SHIFT (a number) and TOY_LACKS (a key) say."""
 import os
 from automem.env import ActionSpace, Env, TextSpace
 
@@ -123,7 +123,10 @@ class Toy(Env):
         return text, 1.0, self.time == 7 and self.seed == 7, self.time == self.max_steps, info
 
     def see(self):
-        return f"count {self.count}", {"progress": self.time / 9, "state": {"position": [self.count]}}
+        info = {"progress": self.time / 9, "state": {"position": [self.count]}}
+        if missing := os.environ.get("TOY_LACKS"):
+            del info[missing]
+        return f"count {self.count}", info
 
 def make(task):
     return Toy()

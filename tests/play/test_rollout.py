@@ -128,6 +128,25 @@ def test_a_game_that_breaks_fails_its_own_episode_only(tmp_path, toy, scaffold, 
     assert same(tmp_path / "run", tmp_path / "undisturbed")
 
 
+@pytest.mark.parametrize("key", ["progress", "state"])
+def test_a_game_that_does_not_tell_what_it_must_fails(tmp_path, toy, scaffold, monkeypatch, key):
+    monkeypatch.setenv("TOY_LACKS", key)
+    played = play(tmp_path / "run", env="toy", tasks=["a"], scaffold=scaffold(), model="scripted:null")
+    assert failures(played) == [("env", f"KeyError in reset of toy/a seed 0: '{key}'")]
+
+
+@pytest.mark.parametrize("dialect", ["tags", "tools"])
+def test_the_scripted_courier_acts_alike_with_and_without_a_handoff(tmp_path, scaffold, dialect):
+    actions = []
+    for plan in ("merged", "handoff"):
+        made = scaffold(name=plan, plan=plan, dialect=dialect)
+        played = play(tmp_path / plan, scaffold=made, steps=40, seeds=[3])
+        (spec,) = played.folder.config.specs()
+        actions.append([step.action for step in read_trace(played.folder.trace_path(spec)).steps])
+    assert actions[0] == actions[1]
+    assert {"take", "deliver"} <= set(actions[0])
+
+
 def test_a_fault_of_the_scaffold_fails_the_episode_at_its_step(tmp_path, toy, scaffold):
     made = scaffold(prompts={"log.j2": "# LOG\n{{ history.last.action }}\n{{ 1 // (4 - step) }}"})
     played = play(tmp_path / "run", env="toy", tasks=["a", "b"], scaffold=made, model="scripted:null")
