@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import subprocess
 import sys
 import textwrap
 import time
@@ -25,9 +26,14 @@ from automem.models.chat import ChatModel, ChatSettings
 from automem.play.folder import RunConfig
 from automem.play.run import play_run
 from automem.scaffold.spec import MAX_FILE, MAX_FILES, load
-from automem.serve.faults import Faults
 from automem.serve.server import build_app, running
 
+DYING_SERVER = """
+from automem.models import scripted
+from automem.serve.faults import Faults
+from automem.serve.server import serve
+serve(scripted.make("meta"), port=0, faults=Faults(die_after=8), announce=lambda url: print(url, flush=True))
+"""
 WRITTEN = {"CHANGES.md", "scaffold.yaml", "prompts/log.j2", "prompts/plan.j2", "prompts/system.j2"}
 
 ROW = Revision(
@@ -50,7 +56,7 @@ ROW = Revision(
 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory):
-    """A short run of the courier with the appended log, to be copied by tests that change it."""
+    """A short run of the courier with the appended log."""
     folder = tmp_path_factory.mktemp("evolve") / "run"
     return play(folder, load("courier-v0"), "scripted:courier")
 
@@ -68,8 +74,18 @@ def play(folder, scaffold, model):
     return play_run(folder, config, scaffold, {"gameplay": scripted.make(model.partition(":")[2])}, jobs=2).folder
 
 
+@pytest.fixture(scope="module")
+def report(played):
+    return diagnose(played)
+
+
+@pytest.fixture(scope="module")
+def failed_run(tmp_path_factory):
+    return play(tmp_path_factory.mktemp("evolve") / "failed", load("courier-v1"), "scripted:null")
+
+
 @pytest.fixture
-def assignment(played, tmp_path):
+def assignment(played, report, tmp_path):
     """An assignment whose scaffold and output are the test's own."""
     scaffold = load("courier-v0")
     scaffold.save(tmp_path / "courier-v0")
@@ -77,7 +93,7 @@ def assignment(played, tmp_path):
     return Assignment(
         scaffold=load(str(tmp_path / "courier-v0")),
         run=played,
-        diagnosis=diagnose(played),
+        diagnosis=report,
         allowed=frozenset(KINDS),
         output=tmp_path / "candidate",
         log=tmp_path / "log",
@@ -85,12 +101,11 @@ def assignment(played, tmp_path):
 
 
 @pytest.fixture
-def failed(assignment, tmp_path):
+def failed(failed_run, tmp_path):
     """A candidate that was written and played, and did not make it."""
-    candidate = load("courier-v1")
-    candidate.save(tmp_path / "failed")
-    run = play(tmp_path / "failed_run", candidate, "scripted:null")
-    return Failed(tmp_path / "failed", "paired gate: no gain", run, {"courier/small/0": 0.1, "courier/small/1": 0.0})
+    load("courier-v1").save(tmp_path / "failed")
+    scores = {"courier/small/0": 0.1, "courier/small/1": 0.0}
+    return Failed(tmp_path / "failed", "paired gate: no gain", failed_run, scores)
 
 
 def written(folder):
@@ -187,11 +202,15 @@ def test_sessions_over_http(assignment):
 
 
 def test_an_endpoint_that_dies_leaves_nothing(assignment):
-    with running(build_app({"m": scripted.make("meta")}, Faults(status={500: 1.0}, first=10**9))) as url:
-        proposer = AgenticProposer(ChatModel("any", ChatSettings(base_url=url, retries=0)))
-        with pytest.raises(ProposerFailure, match="failed once, last: "):
+    with subprocess.Popen([sys.executable, "-c", DYING_SERVER], stdout=subprocess.PIPE, text=True) as server:
+        url = server.stdout.readline().strip()
+        proposer = AgenticProposer(ChatModel("any", ChatSettings(base_url=url, retries=1)))
+        with pytest.raises(ProposerFailure, match=r"failed 2 times, last: no connection") as caught:
             proposer.propose(assignment)
         proposer.close()
+    assert caught.value.cost.calls == 8
+    said = [line for line in transcript(assignment) if line.get("role") == "tool"]
+    assert said[-1]["content"].startswith("wrote scaffold.yaml")
     assert written(assignment.output) == set()
 
 
@@ -307,9 +326,9 @@ def test_time_ends_a_session(assignment):
 
 def test_long_conversations_leave_out_the_oldest_answers(assignment):
     look = [("read_scaffold", {"path": "scaffold.yaml"}), ("diagnosis", {})]
-    _, model = hold(assignment, *[look] * 20, FINISH, budget=SessionBudget(context_chars=30_000))
+    _, model = hold(assignment, *[look] * 20, FINISH, budget=SessionBudget(context_chars=40_000))
     longest = max(sum(len(message["content"]) for message in prompt) for prompt in model.prompts)
-    assert longest <= 30_000
+    assert longest <= 40_000
     answers = [message["content"] for message in model.prompts[-1] if message["role"] == "tool"]
     assert len(answers) == 40
     assert answers[0].startswith("(left out to save room")

@@ -34,7 +34,7 @@ class SessionBudget(BaseModel):
     tokens: int = Field(5_000_000, ge=1, description="Prompt and completion tokens of all calls.")
     seconds: float = Field(3600.0, gt=0, description="Time from start to end.")
     context_chars: int = Field(
-        240_000, ge=10_000, description="Longest conversation: beyond it the oldest tool answers are left out."
+        240_000, ge=40_000, description="Longest conversation: beyond it the oldest tool answers are left out."
     )
 
 
@@ -206,11 +206,15 @@ def _readable(call: ToolCall) -> ToolCall:
 
 
 def _shorten(messages: list[Message], limit: int) -> None:
-    """Leave out the oldest tool answers, in place, down to half of what a conversation may be long."""
+    """Leave out the oldest tool answers, in place, down to half of what a conversation may be long.
+
+    The answers to the latest reply stay: the model has not seen them yet.
+    """
     size = sum(map(_size, messages))
     if size <= limit:
         return
-    for number, message in enumerate(messages):
+    latest = max((number for number, message in enumerate(messages) if message["role"] == "assistant"), default=0)
+    for number, message in enumerate(messages[:latest]):
         if size <= limit // 2:
             return
         if message["role"] == "tool" and len(message["content"]) > len(_DROPPED):
