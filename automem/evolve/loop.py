@@ -104,6 +104,8 @@ class Evolution:
                     accepted = load(str((self.folder / row.folder / "candidate").resolve()))
                     self._keep(accepted)
                     return accepted, self._play("gate", accepted, self.config.gate_seeds)
+                if row.verdict == "empty":
+                    break  # there is nothing to mend
                 failed = self._failed(row)
         return None
 
