@@ -121,6 +121,16 @@ async def test_other_edits_where_no_key_recurs(files, memory, name, expected):
     assert (after["name"], after["files"]) == (name, expected)
 
 
+async def test_what_was_tried_is_not_tried_again():
+    files = [{"name": "notes.txt", "kind": "log"}, {"name": "other.txt", "kind": "log", "keep": 9}]
+    case = world({**SCAFFOLD, "files": files}, [REPEATED, "(empty)"])
+    tried = ""
+    for name in ("base-keyed", "base-lean", "base-capped"):
+        assert revised(await talk(case, f"{BRIEFING}{tried}"))["name"] == name
+        tried += f"\n- {name} from base (memory-structure: x): rejected. No gain."
+    assert files_written(await talk(case, f"{BRIEFING}{tried}")) == {}
+
+
 @pytest.mark.parametrize(
     ("case", "opening"),
     [

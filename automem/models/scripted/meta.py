@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,6 +41,7 @@ _MORE = re.compile(r"\n\(lines \d+-\d+ of \d+(?:; line=(\d+) for more)?\)$")
 _LINE = re.compile(r"^(?:no )?(.+?)(?: at |: | = | is | \| )(.+?)(?: \| step \d+)?$")
 _PLACE = re.compile(r"-?\d+ ?, ?-?\d+")
 _ALLOWED = re.compile(r"kinds of change are allowed here: ([a-z, -]+)\.")
+_TRIED = re.compile(r"^- (\S+) from ", re.MULTILINE)
 _CHECK = "# What the check found wrong\n"
 _RAISED = re.compile(r"\b(memory|budget)\.(\w+) is \S+ above the (\d+) it was")
 _UNKNOWN_KEY = re.compile(r"unknown key '([\w.-]+)'")
@@ -110,11 +111,13 @@ def _improve(opening: str) -> Plan:
         asked = {"episode": episode, "step": last, "file": file["name"]}
         held[file["name"]] = (yield from _whole("memory_at", asked)).splitlines()
     seen = f"I read episode {episode}, step {step}, and its memory at step {last}."
-    idea = _idea(spec, held, prefilled)
-    if idea is None or "memory-structure" not in _allowed(opening):
+    ideas = _ideas(spec, held, prefilled) if "memory-structure" in _allowed(opening) else ()
+    tried = _TRIED.findall(opening)
+    named = ((f"{spec['name'][:50]}-{idea.suffix}", idea) for idea in ideas)
+    name, idea = next((pair for pair in named if pair[0] not in tried), ("", None))
+    if idea is None:
         yield "finish", {"analysis": f"{seen} I found no change of memory structure to propose."}
         return
-    name = f"{spec['name'][:50]}-{idea.suffix}"
     yield "start_from_current", {}
     rest = {key: value for key, value in idea.spec.items() if key not in ("name", "parent")}
     yield "write_file", _yaml_file({"name": name, "parent": spec["name"], **rest})
@@ -188,26 +191,26 @@ def _writable(spec: Any) -> list[dict[str, Any]]:
     return [file for file in files if file["kind"] in ("log", "table")]
 
 
-def _idea(spec: Any, held: Mapping[str, Sequence[str]], prefilled: str) -> _Idea | None:
-    """The first edit that what was seen speaks for."""
+def _ideas(spec: Any, held: Mapping[str, Sequence[str]], prefilled: str) -> Iterator[_Idea]:
+    """The edits that what was seen speaks for, the most promising first."""
     files = _writable(spec)
     logs = [file for file in files if file["kind"] == "log" and f"memory/{file['name']}" not in prefilled]
     recurring = {file["name"]: _recurring(held.get(file["name"], ())) for file in logs}
-    if logs and (most := max(logs, key=lambda file: recurring[file["name"]])) and recurring[most["name"]]:
-        return _keyed(spec, most, held[most["name"]])
+    for file in sorted(logs, key=lambda file: -recurring[file["name"]])[:1]:
+        if recurring[file["name"]]:
+            yield _keyed(spec, file, held[file["name"]])
     unused = [file for file in logs if list(held.get(file["name"], ())) == [_EMPTY]]
     if unused and len(unused) < len(files):
-        return _dropped(spec, unused)
+        yield _dropped(spec, unused)
     for file in logs:
         if "keep" not in file:
-            return _capped(spec, file)
+            yield _capped(spec, file)
     names = " ".join(file["name"] for file in files)
     for file in files:
         rows = len(held.get(file["name"], ()))
         subject = next((subject for subject in _SUBJECTS if subject not in names), None)
         if file["kind"] == "table" and rows >= _RECURRING and subject:
-            return _split(spec, file, rows, subject)
-    return None
+            yield _split(spec, file, rows, subject)
 
 
 def _keyed(spec: dict[str, Any], file: dict[str, Any], lines: Sequence[str]) -> _Idea:
