@@ -4,6 +4,7 @@ The recorded actions of each episode are played again through the env alone, in 
 """
 
 import time
+from itertools import pairwise
 
 import crafter
 from common import DIRECTIONS, MOVES, Instant, Timed, config_of, play, table, temporary_run, trace_of
@@ -15,7 +16,7 @@ from automem.trace import TraceReader
 
 WINDOWS = ((0, 100), (100, 200), (1000, 1100), (1900, 2000))
 STEPS = 2000
-REPEATS = 3
+REPEATS = 5
 MAP_FILES = ("map_notes.txt", "survival_log.txt", "actions_log.txt")
 
 
@@ -68,8 +69,9 @@ def whole_agent(config, scaffold, model):
 
 
 def quietest(runs, start, end):
-    """Mean milliseconds of the steps from `start` to `end`, in the run that was disturbed least."""
-    return min(marks[end] - marks[start] for marks in runs) / (end - start) * 1000
+    """Mean milliseconds of the steps from `start` to `end`, each from the run that disturbed it least."""
+    steps = zip(*([b - a for a, b in pairwise(marks[start : end + 1])] for marks in runs), strict=True)
+    return sum(map(min, steps)) / (end - start) * 1000
 
 
 def crafter_instant():
@@ -115,12 +117,16 @@ def courier_instant():
 def scripted(env, task, scaffold_name, model_name):
     """A row of harness CPU with a scripted policy, whose own CPU is taken off."""
     config, scaffold = config_of(env, task, scaffold_name, model_name, max_steps=STEPS)
-    model = Timed(make_model(model_name, {}))
-    marks, actions = whole_agent(config, scaffold, model)
+    agent, policy, ours = [], [], []
+    for _ in range(REPEATS):
+        model = Timed(make_model(model_name, {}))
+        marks, actions = whole_agent(config, scaffold, model)
+        agent.append(marks)
+        policy.append(model.seconds / len(actions) * 1000)
+        ours.append(env_alone(config.specs()[0], actions)[0])
     count = len(actions)
-    whole, policy = quietest([marks], 0, count), model.seconds / count * 1000
-    alone = quietest([env_alone(config.specs()[0], actions)[0]], 0, count)
-    return f"{env}/{task}", scaffold_name, model_name, count, whole, policy, alone, whole - policy - alone
+    whole, alone = quietest(agent, 0, count), quietest(ours, 0, count)
+    return f"{env}/{task}", scaffold_name, model_name, count, whole, min(policy), alone, whole - min(policy) - alone
 
 
 if __name__ == "__main__":
