@@ -49,7 +49,7 @@ def test_a_signal_leaves_a_run_that_can_be_resumed(whole, tmp_path, number):
         wait_for_steps(tmp_path, process, 50_000)
         process.send_signal(number)
         out, err = process.communicate(timeout=30)
-    assert process.returncode == 130
+    assert process.returncode == 130, err
     assert err.splitlines()[-1] == "interrupted; the same command goes on with run"
     assert "Traceback" not in err
     assert out == ""
