@@ -46,9 +46,13 @@ class Mirror:
         names = {file.casefold(): file for file in self.files}
         return names.get(folded) or names.get(f"{folded}.txt") or name
 
+    def create(self, name: str) -> MirrorFile:
+        """File `name`; a log where there was none."""
+        return self.files.setdefault(name, MirrorFile("log"))
+
     def apply(self, splice: Splice, step: int) -> None:
         """One change, as recorded."""
-        file = self.files.setdefault(splice.file, MirrorFile("log"))
+        file = self.create(splice.file)
         end = splice.at + splice.removed
         gone = list(zip(file.lines[splice.at : end], file.written[splice.at : end], strict=True))
         file.lines[splice.at : end] = splice.inserted

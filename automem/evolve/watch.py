@@ -173,6 +173,8 @@ class Watch:
             elif not operation.ok:
                 kind = _NUMBER.sub("N", _QUOTED.sub("'…'", operation.result))
                 self.failed.add((operation.name, kind), *here.place, wrote="|".join(operation.args))
+            elif operation.name == "CREATE":
+                here.memory.create(operation.args[0])
             elif operation.name in WRITES:
                 self._write(here, operation)
             elif operation.name in OPERATIONS and OPERATIONS[operation.name].reads:
