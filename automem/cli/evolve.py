@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from dataclasses import dataclass
 from enum import StrEnum
@@ -149,6 +150,7 @@ def _evolve(asked: _Asked, source: _Source, gate: GateKind, control: bool, jobs:
         limits=run.limits,
         jobs=jobs,
     )
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with opened(out, config):
             outcome = Evolution(out, config, game, writer, judge).run(asked.scaffold, control)
@@ -233,14 +235,17 @@ def _proposer(source: _Source, settings: dict[str, Any]) -> Proposer:
 
 
 def _agentic(model: str, base_url: str | None, settings: dict[str, Any]) -> Proposer:
-    """The `openai` proposer: `turns`, `tokens`, `seconds` are its budget, other settings are the model's."""
+    """The `openai` proposer: the settings of its budget are its own, the others are the model's."""
+    from automem.cli.run import settings_of
+    from automem.config import validate
     from automem.evolve.proposers.agentic import AgenticProposer, SessionBudget
     from automem.models import make_model
 
-    budget = {key: settings.pop(key) for key in ("turns", "tokens", "seconds") if key in settings}
-    if base_url:
-        settings["base_url"] = base_url
-    return AgenticProposer(make_model(f"openai:{model}", settings), SessionBudget(**budget))
+    own = {key: value for key, value in settings.items() if key in SessionBudget.model_fields}
+    others = {key: value for key, value in settings.items() if key not in own}
+    # A candidate is whole files in one reply, so the meta-model gets more room and time than one that plays.
+    asked = {"max_tokens": 16_384, "timeout": 300.0, **settings_of(others, base_url)}
+    return AgenticProposer(make_model(f"openai:{model}", asked), validate(SessionBudget, own, "-s proposer"))
 
 
 def _tell(outcome: Outcome, out: Path) -> None:

@@ -54,7 +54,7 @@ def claimed(scaffold: Scaffold) -> list[Change]:
     marks = list(_ENTRY.finditer(text))
     ends = [mark.start() for mark in marks[1:]] + [len(text)]
     changes = []
-    for mark, end in zip(marks, ends, strict=True):
+    for mark, end in zip(marks, ends, strict=False):
         kind = mark.group(1)
         if kind not in KINDS:
             raise UsageError(f"CHANGES.md: unknown kind of change '{kind}'", did_you_mean(kind, KINDS))
@@ -86,7 +86,8 @@ def _yaml_changes(parent: Scaffold, candidate: Scaffold) -> Iterable[frozenset[K
         if key in _IGNORED or _without_words(before[key]) == _without_words(after[key]):
             continue
         yield frozenset({"memory-prompt" if key in _WORDING else "memory-structure"})
-    if _words(before["files"]) != _words(after["files"]):
+    old, new = _words(before["files"]), _words(after["files"])
+    if any(old[name] != new[name] for name in old.keys() & new.keys()):
         yield frozenset({"memory-prompt", "task-advice"})
 
 
@@ -98,7 +99,7 @@ def _without_words(value: Any) -> Any:
 
 
 def _words(files: list[dict[str, Any]]) -> dict[str, str]:
-    return {file["name"]: file["about"] for file in files if file["about"]}
+    return {file["name"]: file["about"] for file in files}
 
 
 def _initial_change(before: Mapping[str, str], after: Mapping[str, str]) -> frozenset[Kind]:

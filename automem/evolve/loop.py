@@ -146,7 +146,7 @@ class Evolution:
         done = folder / "proposal.json"
         if done.is_file():
             return Proposed.model_validate(json.loads(done.read_text(encoding="utf-8")))
-        shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(folder / "candidate", ignore_errors=True)
         (folder / "candidate").mkdir(parents=True)
         spent = self._spent()
         budget = self.config.budget

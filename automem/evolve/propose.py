@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict
 from automem.errors import ModelFailure, ProposerFailure, ScaffoldFailure, UsageError
 from automem.evolve.base import Assignment, Cost, Proposer, Verdict
 from automem.evolve.check import check_candidate
+from automem.evolve.proposers.failure import SessionFailure
 
 
 class Proposed(BaseModel):
@@ -25,21 +26,34 @@ class Proposed(BaseModel):
 
 def propose_and_check(proposer: Proposer, assignment: Assignment, env: str) -> Proposed:
     """Ask for a candidate and check it, with one repair round."""
-    cost, analysis = Cost(), ""
+    cost = Cost()
+    analyses: list[str] = []
     for repaired in (False, True):
         try:
             proposal = proposer.propose(assignment)
         except ProposerFailure as failure:
             verdict: Verdict = "outage" if isinstance(failure.__cause__, ModelFailure) else "failed"
-            return Proposed(verdict=verdict, reason=str(failure), analysis=analysis, cost=cost)
-        cost, analysis = cost + proposal.cost, proposal.analysis or analysis
+            cost += failure.cost if isinstance(failure, SessionFailure) else Cost()
+            return Proposed(verdict=verdict, reason=str(failure), analysis="\n\n".join(analyses), cost=cost)
+        cost += proposal.cost
+        analyses += [proposal.analysis] if proposal.analysis else []
+        analysis = "\n\n".join(analyses)
         if not any(assignment.output.iterdir()):
             return Proposed(verdict="empty", reason="nothing was proposed", analysis=analysis, cost=cost)
         problems = _problems(assignment, env)
         if not problems:
             return Proposed(analysis=analysis, repaired=repaired, cost=cost)
-        assignment = replace(assignment, errors="\n".join(f"- {problem}" for problem in problems))
+        assignment = replace(
+            assignment,
+            errors="\n".join(f"- {problem}" for problem in problems),
+            calls_left=_left(assignment.calls_left, proposal.cost.calls),
+            tokens_left=_left(assignment.tokens_left, proposal.cost.tokens_in + proposal.cost.tokens_out),
+        )
     return Proposed(verdict="refused", reason="; ".join(problems), analysis=analysis, repaired=True, cost=cost)
+
+
+def _left(budget: int | None, used: int) -> int | None:
+    return None if budget is None else max(0, budget - used)
 
 
 def _problems(assignment: Assignment, env: str) -> list[str]:

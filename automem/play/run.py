@@ -72,10 +72,13 @@ def play_run(
 
 async def _play(rollout: Rollout, owed: list[EpisodeSpec], jobs: int, models: Mapping[Role, Model]) -> list[Result]:
     # A batch scheduler stops a job by SIGTERM: it is answered like ^C.
+    before = signal.getsignal(signal.SIGTERM)
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, signal.raise_signal, signal.SIGINT)
     try:
         return await rollout_all(rollout, owed, jobs)
     finally:
+        asyncio.get_running_loop().remove_signal_handler(signal.SIGTERM)
+        signal.signal(signal.SIGTERM, before)
         for model in dict.fromkeys(models.values()):
             await model.close()
 
