@@ -23,7 +23,7 @@ REPEATS, KEYS, SHARE = 1.1, 4, 0.2
 WHOLE = 0.6
 #: With more values per key than this, mostly never seen before, lines add to what is known and replace nothing.
 MANY, NOVEL = 4, 0.7
-#: (key, value) pairs of one file and episode that are told apart.
+#: Distinct (key, value) pairs of one file and episode after which nothing more is counted.
 _PAIRS = 20_000
 
 _LEAD = re.compile(
@@ -112,11 +112,12 @@ class _Form:
     pairs: set[tuple[str, str]] = field(default_factory=set)
 
     def add(self, key: str, value: str) -> None:
+        if len(self.pairs) >= _PAIRS:
+            return
         self.lines += 1
         self.changes += self.last.get(key, value) != value
         self.last[key] = value
-        if len(self.pairs) < _PAIRS:
-            self.pairs.add((key, value))
+        self.pairs.add((key, value))
 
 
 @dataclass
