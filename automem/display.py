@@ -95,11 +95,11 @@ class PlainDisplay:
         self._told = time.monotonic()
 
     def __enter__(self) -> Self:
-        self._say(f"{self._name}: {self._total} episodes, {self._done} done before")
+        self._say(f"{self._name}: episodes {self._total}, done before {self._done}")
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        self._say(f"{self._name}: {self._done} of {self._total} episodes")
+        self._say(f"{self._name}: {self._done} of {self._total} done")
 
     def started(self, spec: EpisodeSpec, steps: int, max_steps: int) -> None:
         """Tell only of episodes that go on."""
@@ -110,7 +110,7 @@ class PlainDisplay:
         """Now and then, say how far the run is."""
         self._steps += 1
         if time.monotonic() - self._told > _PLAIN_SECONDS:
-            self._say(f"{self._name}: {self._done} of {self._total} episodes, {self._steps} steps played")
+            self._say(f"{self._name}: {self._done} of {self._total} done, {self._steps} steps played")
 
     def finished(self, spec: EpisodeSpec, result: Result) -> None:
         """One line for the episode."""

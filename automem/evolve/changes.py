@@ -32,7 +32,7 @@ _OF_FUNCTION: Mapping[str, Kind] = {
     "repair": "action-guard",
 }
 #: What a template shows beyond its own words.
-_SHOWN = re.compile(r"\bmemory\.text\(|\bblocks\b|\bstate\b|\bhistory\.\w+")
+_SHOWN = re.compile(r"\bmemory\.(?:text|tail)\([^)]*\)|\bblocks\b|\bstate\b|\bhistory\.\w+")
 
 
 @dataclass(frozen=True)

@@ -233,6 +233,8 @@ def _left_out(rows: Sequence[Row]) -> list[str]:
 
 def _estimated(rows: Sequence[Row]) -> list[str]:
     runs = dict.fromkeys(row.run for row in rows if row.behaviour.estimated_calls)
+    if runs and len(runs) == len({row.run for row in rows}):
+        return ["Tokens are estimated from the length of the texts."]
     return [f"Tokens are estimated from the length of the texts: {', '.join(runs)}."] if runs else []
 
 

@@ -204,7 +204,9 @@ def _check_files(spec: ScaffoldSpec, texts: Mapping[str, str], folder: Path) -> 
     if spec.operations.log and "prompts/log.j2" not in texts:
         raise UsageError(f"{folder}: the log phase offers operations but prompts/log.j2 is missing")
     if spec.plan == "handoff" and "prompts/gameplay.j2" not in texts:
-        raise UsageError(f"{folder}: plan: handoff needs prompts/gameplay.j2")
+        raise UsageError(
+            f"{folder}: plan: handoff needs prompts/gameplay.j2", "add the text that asks the gameplay model to commit"
+        )
     declared = {file.name for file in spec.files}
     for name in _below(texts, "memory/"):
         if name not in declared:

@@ -121,7 +121,7 @@ def test_a_run_is_played_once_and_extended(automem, tmp_path):
     assert "courier/small seed 1: " in err and "seed" not in out
     code, _, err = automem(*RUN, "--seeds", "1-2", "-o", "a")
     assert code == 0
-    assert "3 episodes, 2 done before" in err
+    assert "episodes 3, done before 2" in err
     assert len(list((tmp_path / "a/traces/courier/small").iterdir())) == 3
 
 

@@ -110,7 +110,7 @@ def test_failures_and_estimated_tokens_are_noted(mixed):
     mixed.trace_path(spec).unlink()
     calls = [[call("plan", usage=Usage(1, 1, estimated=True))]] * 2
     write(mixed.trace_path(spec), play("abc", calls=calls), ended(0.25), spec)
-    estimated = f"Tokens are estimated from the length of the texts: {mixed.name}."
+    estimated = "Tokens are estimated from the length of the texts."
     assert build_table([mixed]).notes[1:] == (left_out, estimated)
 
 
