@@ -20,6 +20,7 @@ from gymnasium.utils.env_checker import check_env as gymnasium_check
 
 from automem import env as envs
 from automem.env import Env, random_actions
+from automem.errors import UsageError
 
 _SEED = 42
 _DATES = ("2027-08-13 23:30:00", "2031-01-07 12:00:00")
@@ -52,7 +53,11 @@ def play_digest(name: str, task: str, seed: int, steps: int) -> str:
 
 def _check_task(name: str, task: str, steps: int) -> Iterator[Report]:
     where = f"{name}/{task}"
-    env = envs.make(name, task)
+    try:
+        env = envs.make(name, task)
+    except UsageError as missing:
+        yield Report(f"{where}: not checked: {'; '.join(filter(None, (missing.message, missing.hint)))}", None)
+        return
     yield _conforms(where, env)
     yield _facts(where, env, steps)
     actions = random_actions(env, _SEED, steps)

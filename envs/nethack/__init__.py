@@ -58,7 +58,7 @@ def make(task: str, **options: Any) -> TextGame:
         default_action="esc",
         max_steps=chosen.length,
         patience=chosen.patience,
-        progress=lambda state, reward: milestone(state["dlvl"], state["xl"]),
+        progress=lambda state: milestone(state["dlvl"], state["xl"]),
         wording=chosen.wording,
         clock=chosen.clock,
         levels=True,

@@ -24,8 +24,8 @@ class Rules:
     max_steps: int
     #: Steps without a turn of the game passing after which the episode is truncated; None: no such end.
     patience: int | None
-    #: Progress so far, from the state and the reward of a step.
-    progress: Callable[[dict[str, Any], float], float]
+    #: Progress of a state; the best so far counts.
+    progress: Callable[[dict[str, Any]], float]
     #: One of `text.WORDINGS`.
     wording: str
     #: Whether the turn counter of the status line is told.
@@ -94,5 +94,5 @@ class TextGame(Env):
             self._state = gather(screen, self._landmarks)
             if self.rules.levels:
                 self._state["position"] = [self._state["dlvl"], *self._state["position"]]
-        self._progress = max(self._progress, self.rules.progress(self._state, outcome.reward))
+        self._progress = max(self._progress, self.rules.progress(self._state))
         return text.join(self._parts), {"progress": self._progress, "state": self._state}

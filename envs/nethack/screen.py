@@ -41,7 +41,8 @@ class Screen:
 class Outcome:
     """What came of an action. When the game is over, the screen holds a list of scores and no map.
 
-    `ending` is "" while the game goes on, then "died", "escaped", "starving" or whatever it was.
+    `ending` is "" while the game goes on, then "won" for a goal of MiniHack reached, or what the game calls it:
+    "died", "starving", "escaped", …
     """
 
     screen: Screen
@@ -86,8 +87,12 @@ class Game:
         self._nle.close()
 
     def _press(self, key: int) -> Outcome:
-        _, reward, terminated, _, _ = self._nle.step(self._index[key])
-        ending = self._nle.nethack.how_done().name.lower() if terminated else ""
+        _, reward, terminated, _, info = self._nle.step(self._index[key])
+        ending = ""
+        if terminated:
+            # A goal of MiniHack ends the game by quitting it.
+            won = info["end_status"].name == "TASK_SUCCESSFUL"
+            ending = "won" if won else self._nle.nethack.how_done().name.lower()
         return Outcome(self._screen(), float(reward), ending)
 
     def _turn_pages(self, outcome: Outcome) -> Outcome:
