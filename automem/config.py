@@ -14,6 +14,19 @@ from automem.errors import UsageError, did_you_mean
 M = TypeVar("M", bound=BaseModel)
 
 
+class _Loader(yaml.SafeLoader):
+    """Plain YAML, and no key twice: the later one would silently win."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """A mapping, refused if a key stands in it twice."""
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if key.value in seen:
+                raise yaml.constructor.ConstructorError(None, None, f"key '{key.value}' stands twice", key.start_mark)
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
 def read_yaml(path: Path) -> dict[str, Any]:
     """A YAML mapping.
 
@@ -21,7 +34,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
         UsageError: unreadable, not YAML, or not a mapping; names file and line.
     """
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+        data = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)
     except UnicodeDecodeError as error:
         raise UsageError(f"{path}: not UTF-8 text") from error
     except OSError as error:
@@ -81,6 +94,8 @@ def parse_overrides(pairs: Iterable[str]) -> dict[str, Any]:
         key, equals, value = pair.partition("=")
         if not equals or not key:
             raise UsageError(f"-s '{pair}': expected key=value", "for example -s budget.log_rounds=3")
+        if key in overrides:
+            raise UsageError(f"-s {key}: set twice")
         try:
             overrides[key] = yaml.safe_load(value)
         except yaml.YAMLError as error:

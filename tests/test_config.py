@@ -147,3 +147,15 @@ def test_errors_without_a_file_name_the_source():
 
 def test_what_is_valid(tmp_path):
     assert validate(Outer, {"name": "x", "inner": {"kind": "b"}}, "here").inner.kind == "b"
+
+
+def test_a_key_that_stands_twice_is_refused(tmp_path):
+    file = tmp_path / "twice.yaml"
+    file.write_text("name: a\nplan: merged\nname: b\n")
+    with pytest.raises(UsageError, match=r"line 3: key 'name' stands twice"):
+        read_yaml(file)
+
+
+def test_an_override_given_twice_is_refused():
+    with pytest.raises(UsageError, match="set twice"):
+        parse_overrides(["a.b=1", "a.b=2"])

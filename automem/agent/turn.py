@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from automem.episode import EpisodeSpec
@@ -18,7 +18,7 @@ from automem.grammar import (
     tool_schemas,
 )
 from automem.memory.files import Memory
-from automem.messages import Message, Phase, Role
+from automem.messages import Message, Phase, Role, ToolCall
 from automem.models.base import Completion, Model, Request
 from automem.scaffold.logic import Logic
 from automem.scaffold.prompts import MemoryView, Prompts
@@ -107,8 +107,8 @@ class Turn:
         """The messages that open a fresh conversation: system, example turns, prompt."""
         examples: list[Message] = []
         for turn in self.setting.scaffold.spec.examples.get(phase, []):
-            for role, content in turn.items():
-                examples.append({"role": role, "content": content})
+            examples.append({"role": "user", "content": turn.user})
+            examples.append({"role": "assistant", "content": turn.assistant})
         return [
             {"role": "system", "content": self.setting.system},
             *examples,
@@ -138,14 +138,15 @@ class Conversation:
         setting = self._turn.setting
         setting.spent.check(setting.spec)
         sent = list(self.messages)
-        completion = await setting.models[self._role].generate(sent, self._request())
+        completion = _storable(await setting.models[self._role].generate(sent, self._request()))
         call = self._record(sent, completion)
         self._turn.calls.append(call)
         setting.spent.add(call)
         self.messages.append(_assistant(completion))
+        budget = setting.scaffold.spec.budget
         if completion.tool_calls:
-            return parse_tool_calls(completion.tool_calls)
-        return _read(completion.text, setting.scaffold.spec.budget.reply_chars)
+            return _limited_calls(completion.tool_calls, budget.operations)
+        return _read(completion.text, budget.reply_chars, budget.operations)
 
     async def execute(self, operation: Operation | Malformed) -> OperationRecord:
         """Execute one memory operation; malformed and unoffered ones are answered with what is wrong."""
@@ -258,12 +259,28 @@ def turn_variables(
     }
 
 
-def _read(text: str, limit: int) -> Reply:
-    """The operations of a reply up to `limit` characters; what is not read is answered, too."""
-    if len(text) <= limit:
-        return parse(text)
-    left_out = Malformed(f"the reply is longer than {limit} characters: what stands after them was not read", "…")
-    return [*parse(text[:limit]), left_out]
+def _read(text: str, characters: int, operations: int) -> Reply:
+    """The operations of a reply within the limits; what is left out is answered, too."""
+    reply = parse(text[:characters])
+    read = list(reply[:operations])
+    if len(reply) > operations:
+        read.append(Malformed(f"not executed: one reply may have {operations} operations, these are too many", "…"))
+    if len(text) > characters:
+        read.append(Malformed(f"the reply is longer than {characters} characters: the rest was not read", "…"))
+    return read
+
+
+def _limited_calls(calls: Sequence[ToolCall], operations: int) -> Reply:
+    """The tool calls of a reply within the limit; every call has an answer, those left out as well."""
+    left_out = Malformed(f"not executed: one reply may have {operations} operations, these are too many", "…")
+    return [*parse_tool_calls(calls[:operations]), *[left_out] * len(calls[operations:])]
+
+
+def _storable(completion: Completion) -> Completion:
+    """The completion without lone surrogates, which no file and no server takes."""
+    if completion.text.isascii():
+        return completion
+    return replace(completion, text=completion.text.encode("utf-8", "replace").decode())
 
 
 def _assistant(completion: Completion) -> Message:

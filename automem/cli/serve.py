@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
@@ -21,4 +22,8 @@ def serve(
     from automem.serve import server
     from automem.serve.faults import Faults
 
-    server.serve(make_model(model, {}), host, port, Faults.parse(faults), context=context)
+    server.serve(make_model(model, {}), host, port, Faults.parse(faults), context=context, announce=_announce)
+
+
+def _announce(url: str) -> None:
+    print(f"serving at {url}", file=sys.stderr, flush=True)

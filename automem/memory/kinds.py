@@ -344,23 +344,22 @@ def _by_logic(file: StoredFile, line: str, logic: UpsertLogic) -> tuple[Splice, 
     rows = [dict(zip(("key", "text", "step"), row(old), strict=True)) for old in file.lines[file.header :]]
     entry = dict(zip(("key", "text", "step"), row(line), strict=True))
     returned = logic(file.name, rows, entry)
+    where = f"logic.py: upsert for {file.name}, step {entry['step']},"
     if not isinstance(returned, list):
-        raise ScaffoldFailure(f"upsert for {file.name} returned {type(returned).__name__}, not a list of rows")
+        raise ScaffoldFailure(f"{where} returned {type(returned).__name__}, not a list of rows")
     lines = []
     for found in returned:
         match found:
             case {"key": str(key), "text": str(text), "step": int(at), **rest} if not rest and 0 <= at < 10**9:
                 lines.append((key, text, int(at)))
             case _:
-                raise ScaffoldFailure(
-                    f"upsert for {file.name} returned a row that is not key, text and step: {found!r:.200}"
-                )
+                raise ScaffoldFailure(f"{where} returned a row that is not key, text and step: {found!r:.200}")
     try:
         new = [row_line(*found, file.parts) for found in lines]
     except Refused as error:
-        raise ScaffoldFailure(f"upsert for {file.name} returned a bad row: {error}") from None
+        raise ScaffoldFailure(f"{where} returned a bad row: {error}") from None
     if len({row(line)[0] for line in new}) < len(new):
-        raise ScaffoldFailure(f"upsert for {file.name} returned two rows with one key")
+        raise ScaffoldFailure(f"{where} returned two rows with one key")
     return replace(file, file.header, new)
 
 

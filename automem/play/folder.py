@@ -63,7 +63,7 @@ class RunConfig(BaseModel):
 
 
 class RunFolder:
-    """One run on disk. Reading needs no lock; `writing` takes it."""
+    """One run on disk. Reading needs no lock; `writing_run` holds it."""
 
     def __init__(self, path: Path, config: RunConfig, record: dict[str, Any]) -> None:
         self.path = path
@@ -99,47 +99,57 @@ class RunFolder:
         """Where the memory directory of `spec` is."""
         return self.path / "memory" / spec.env / spec.task / spec.id
 
-    @contextmanager
-    def writing(self) -> Iterator[Path]:
-        """Hold the run's lock; yields a new `logs/attempt_<n>` folder.
-
-        Raises:
-            UsageError: another process writes here; the message names its host and pid.
-        """
-        with locked(self.path / "run.lock"):
-            yield _new_attempt(self.path / "logs")
-
     def save(self) -> None:
         """Write `run.json`, whole or not at all."""
         self.record["config"] = self.config.model_dump(mode="json")
         write_atomically(self.path / "run.json", json.dumps(self.record, indent=2) + "\n")
 
 
-def open_run(path: Path, config: RunConfig, record: dict[str, Any], redo: bool) -> RunFolder:
-    """The run folder at `path` for `config`: new, or an earlier one of the same settings, extended.
+@contextmanager
+def writing_run(
+    path: Path, config: RunConfig, record: dict[str, Any], redo: bool = False
+) -> Iterator[tuple[RunFolder, Path]]:
+    """Hold the run folder at `path` for `config`: a new one, or an earlier one of the same settings, extended.
+
+    Yields the folder and a new `logs/attempt_<n>`, which has `record` as `attempt.json`.
 
     Raises:
-        UsageError: the folder holds a run of other settings (the message says which) or something else.
+        UsageError: the folder holds a run of other settings (the message says which) or something else, or
+            another process writes there (the message names its host and pid).
+        RunError: the folder cannot be written.
     """
-    if redo and (path / "run.json").is_file():
-        with locked(path / "run.lock"):
-            shutil.rmtree(path / "traces", ignore_errors=True)
-            shutil.rmtree(path / "memory", ignore_errors=True)
-            (path / "run.json").unlink()
-    if (path / "run.json").is_file():
-        folder = RunFolder.read(path)
-        if differences := config.differences(folder.config):
-            raise UsageError(
-                f"{path} was made with other settings: {'; '.join(differences)}",
-                "choose another -o, or --redo to throw the earlier run away",
-            )
-        return RunFolder(path, config.extended(folder.config), folder.record)
-    _refuse_foreign(path)
+    if not (path / "run.json").is_file():
+        _refuse_foreign(path)
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise RunError(f"cannot make {path}: {error.strerror}") from error
-    return RunFolder(path, config, record)
+    with locked(path / "run.lock"):
+        if redo:
+            _throw_away(path)
+        folder = _opened(path, config, record)
+        attempt = _new_attempt(path / "logs")
+        write_atomically(attempt / "attempt.json", json.dumps(record, indent=2) + "\n")
+        folder.save()
+        yield folder, attempt
+
+
+def _opened(path: Path, config: RunConfig, record: dict[str, Any]) -> RunFolder:
+    if not (path / "run.json").is_file():
+        return RunFolder(path, config, record)
+    folder = RunFolder.read(path)
+    if differences := config.differences(folder.config):
+        raise UsageError(
+            f"{path} was made with other settings: {'; '.join(differences)}",
+            "choose another -o, or --redo to throw the earlier run away",
+        )
+    return RunFolder(path, config.extended(folder.config), folder.record)
+
+
+def _throw_away(path: Path) -> None:
+    (path / "run.json").unlink(missing_ok=True)
+    shutil.rmtree(path / "traces", ignore_errors=True)
+    shutil.rmtree(path / "memory", ignore_errors=True)
 
 
 def _new_attempt(logs: Path) -> Path:

@@ -23,7 +23,7 @@ def record(env: str) -> dict[str, Any]:
         "versions": {"python": sys.version.split()[0], **versions()},
         "git": git_commit(plugins.PACKAGE.parent),
         "evaluator": evaluator_digest(env),
-        "commands": [command_line()],
+        "command": command_line(),
     }
 
 

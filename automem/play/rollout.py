@@ -186,6 +186,7 @@ class _Episode:
         began = time.perf_counter()
         with boundary(f"step {agent.history.step} of {self._name}"):
             after, reward, terminated, truncated, info = env.step(decision.action)
+            after.encode()  # what is not text, e.g. a lone surrogate, is the env's fault and not the trace's
             after_state, progress = info["state"], info["progress"]
         took = time.perf_counter() - began
         step = Step(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from automem.errors import RunError
 from automem.messages import Role
 from automem.models.base import Model
 from automem.play import provenance
-from automem.play.folder import RunConfig, RunFolder, open_run
+from automem.play.folder import RunConfig, RunFolder, writing_run
 from automem.play.rollout import Rollout, rollout_all
 from automem.scaffold.spec import Scaffold
 from automem.trace import Result, Step, read_result
@@ -53,9 +54,9 @@ def play_run(
         RunError: the folder cannot be written.
         KeyboardInterrupt: ^C; everything played so far is on the disk.
     """
-    folder = open_run(out, config, provenance.record(config.env), redo)
-    with folder.writing() as attempt:
-        folder.save()
+    record = provenance.record(config.env)
+    with writing_run(out, config, record, redo) as (folder, attempt):
+        _warn_of_other_code(folder, record)
         scaffold.save(folder.path / "scaffold")
         specs = folder.config.specs()
         finished = {spec.id: result for spec in specs if (result := _finished(folder, spec)) is not None}
@@ -68,6 +69,15 @@ def play_run(
             rollout = Rollout(folder, scaffold, models, _EventLog(events, display))
             results = asyncio.run(_play(rollout, owed, jobs, models))
     return Played(folder, finished | {spec.id: result for spec, result in zip(owed, results, strict=True)}, len(owed))
+
+
+def _warn_of_other_code(folder: RunFolder, record: dict[str, Any]) -> None:
+    if folder.record.get("evaluator") != record["evaluator"]:
+        print(
+            f"warning: {folder.path} was begun with other code (evaluator {folder.record.get('evaluator')}, now "
+            f"{record['evaluator']}); --redo plays it afresh",
+            file=sys.stderr,
+        )
 
 
 async def _play(rollout: Rollout, owed: list[EpisodeSpec], jobs: int, models: Mapping[Role, Model]) -> list[Result]:

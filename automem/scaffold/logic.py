@@ -104,6 +104,8 @@ class Logic:
             raise self._failure("nested too deep") from error
         found = set()
         for node in tree.body:
+            if name := _bound_otherwise(node):
+                raise self._failure(f"{name} must be defined by `def {name}(…)`", node.lineno)
             if isinstance(node, ast.FunctionDef) and node.name in FUNCTIONS:
                 names = tuple(arg.arg for arg in node.args.args)
                 if names != FUNCTIONS[node.name]:
@@ -115,6 +117,15 @@ class Logic:
     def _failure(self, what: str, line: int | None = None) -> ScaffoldFailure:
         place = f"logic.py, line {line}, " if line else "logic.py, "
         return ScaffoldFailure(f"scaffold '{self._scaffold}': {place}{what}")
+
+
+def _bound_otherwise(node: ast.stmt) -> str | None:
+    """A name of `FUNCTIONS` that `node` binds to something else than a plain function."""
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+    names = [target.id for target in targets if isinstance(target, ast.Name)]
+    if isinstance(node, (ast.AsyncFunctionDef, ast.ClassDef)):
+        names.append(node.name)
+    return next((name for name in names if name in FUNCTIONS), None)
 
 
 @cache

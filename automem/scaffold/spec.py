@@ -71,7 +71,17 @@ class Budget(BaseModel):
     rejections: int = Field(2, ge=0, description="Actions that `guard` may reject in one step.")
     history: int = Field(16, ge=1, le=256, description="Past steps that prompts and logic can see.")
     reply_chars: int = Field(16_000, ge=200, description="Characters of a reply that are read.")
+    operations: int = Field(32, ge=1, description="Operations of one reply that are executed.")
     result_chars: int = Field(6_000, ge=200, description="Characters of results sent back in one round.")
+
+
+class Example(BaseModel):
+    """One example turn: what the user says and what the model should answer."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    user: str = Field(description="A prompt of the phase, or an answer to operations.")
+    assistant: str = Field(description="The reply to imitate.")
 
 
 class ScaffoldSpec(BaseModel):
@@ -94,7 +104,7 @@ class ScaffoldSpec(BaseModel):
     operations: Operations = Field(default_factory=Operations, description="Operations offered per phase.")
     budget: Budget = Field(Budget(), description="Limits per step.")
     memory: MemoryLimits = Field(MemoryLimits(), description="Limits on the memory directory.")
-    examples: dict[Phase, list[dict[Literal["user", "assistant"], str]]] = Field(
+    examples: dict[Phase, list[Example]] = Field(
         default_factory=dict, description="Example turns shown before the prompt of a phase, for small models."
     )
 

@@ -2,7 +2,8 @@
 
 Templates may come from a meta-LLM and are rendered in this process, so what they can cost is bounded when
 they are compiled: only the nodes, filters and methods below; no macros, imports, blocks or namespaces; every
-loop item and every computed value is charged to a meter that each rendering starts anew.
+loop item, every computed value and everything that is computed on is charged to a meter that each rendering
+starts anew.
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from jinja2 import FunctionLoader, StrictUndefined, Template, TemplateSyntaxError, nodes
+from jinja2 import FunctionLoader, StrictUndefined, Template, TemplateSyntaxError, nodes, pass_eval_context
 from jinja2.exceptions import SecurityError
+from jinja2.filters import do_tojson
+from jinja2.nodes import EvalContext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 #: Units of work in one rendering: a loop item, an included template or a computed value is one, and every
@@ -20,13 +23,17 @@ WORK = 20_000
 #: Characters or items in one computed value, and characters in a rendered prompt.
 VALUE_SIZE = 50_000
 PROMPT_SIZE = 200_000
+#: Characters and items in a value with everything nested in it: what it takes to compare it or to write it out.
+WEIGHT = 1_000_000
+#: Numbers that are multiplied may not be larger.
+NUMBER = 10**18
 #: Nodes of one template.
 NODES = 4_000
 
 FILTERS = frozenset((
     "abs", "capitalize", "count", "default", "dictsort", "first", "float", "int", "items", "join", "last",
-    "length", "list", "lower", "max", "min", "reverse", "round", "select", "sort", "string", "sum", "title",
-    "tojson", "trim", "truncate", "unique", "upper", "wordcount",
+    "length", "list", "lower", "max", "min", "reverse", "round", "sort", "string", "sum", "title", "tojson",
+     "trim", "truncate", "unique", "upper", "wordcount",
 ))  # fmt: skip
 METHODS = frozenset((
     "endswith", "get", "items", "keys", "lower", "split", "splitlines", "startswith", "strip", "tail", "text",
@@ -39,7 +46,9 @@ _NODES = (
     nodes.Test, nodes.Assign, nodes.Call, nodes.Concat, nodes.Add, nodes.Sub, nodes.Mul, nodes.Div, nodes.FloorDiv,
     nodes.Mod,
 )  # fmt: skip
-_COMPUTED = (nodes.Filter, nodes.Call, nodes.Concat, nodes.Add)
+_COMPUTED = (nodes.Filter, nodes.Call, nodes.Concat, nodes.Add, nodes.List, nodes.Tuple, nodes.Dict, nodes.Getitem)
+#: Nodes whose work grows with what they are given.
+_CONSUMING = (nodes.Filter, nodes.Compare, nodes.Operand, nodes.Test, nodes.Call)
 
 
 class BoundedEnvironment(ImmutableSandboxedEnvironment):
@@ -60,6 +69,9 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
         self._left = 0
         self.filters = {name: self.filters[name] for name in FILTERS} | {
             "join": self._join,
+            "round": self._round,
+            "sum": self._sum,
+            "tojson": self._tojson,
             "metered": self._metered,
             "measured": self._measured,
         }
@@ -78,6 +90,8 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
         """Numbers only: repeating or formatting a text is the cheapest way to a huge one."""
         if not isinstance(left, (int, float)) or not isinstance(right, (int, float)):
             raise SecurityError(f"'{operator}' is for numbers")
+        if max(abs(left), abs(right)) > NUMBER:
+            raise SecurityError(f"'{operator}' is for numbers up to {NUMBER:.0e}")
         return super().call_binop(context, operator, left, right)
 
     def render(self, template: Template, variables: Mapping[str, Any]) -> str:
@@ -106,11 +120,27 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
             yield item
 
     def _measured(self, value: Any) -> Any:
-        size = len(value) if isinstance(value, (str, list, tuple, dict)) else 0
+        size = len(value) if isinstance(value, (str, list, tuple, dict, range)) else 0
         if size > VALUE_SIZE:
             raise SecurityError(f"a value has more than {VALUE_SIZE} characters or items")
-        self._use(1 + size // 100)
+        self._use(1 + _weight(value, WEIGHT) // 100)
         return value
+
+    def _round(self, value: Any, precision: int = 0, method: str = "common") -> Any:
+        """As in Jinja2, whose own takes hours for a precision of a million."""
+        if method != "common" or not -15 <= precision <= 15:
+            raise SecurityError("round takes a precision of 15 at most, and no method")
+        return round(value, precision)
+
+    def _sum(self, items: Iterable[Any]) -> Any:
+        """Of numbers; sums of lists would copy them again and again."""
+        return sum(items)
+
+    @pass_eval_context
+    def _tojson(self, context: EvalContext, value: Any, indent: int | None = None) -> Any:
+        if indent is not None and not 0 <= indent <= 8:
+            raise SecurityError("tojson takes an indent of 8 at most")
+        return do_tojson(context, value, indent)
 
     def _join(self, items: Iterable[Any], separator: str = "") -> str:
         size, texts = 0, []
@@ -121,6 +151,28 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
                 raise SecurityError(f"a value has more than {VALUE_SIZE} characters or items")
             texts.append(text)
         return separator.join(texts)
+
+
+def _weight(value: Any, most: int) -> int:
+    """Characters and items in `value` and in all that is nested in it.
+
+    Raises:
+        SecurityError: there are more than `most`.
+    """
+    weight, rest = 0, [value]
+    while rest:
+        item = rest.pop()
+        if isinstance(item, (str, range)):
+            weight += len(item)
+        elif isinstance(item, (list, tuple)):
+            weight += len(item)
+            rest += item
+        elif isinstance(item, dict):
+            weight += len(item)
+            rest += [*item.keys(), *item.values()]
+        if weight > most:
+            raise SecurityError(f"a value has more than {most} characters and items in all")
+    return weight
 
 
 def _bounded(tree: nodes.Template, name: str | None = None) -> nodes.Template:
@@ -166,20 +218,24 @@ def _callable(function: nodes.Expr) -> bool:
 
 
 def _meter(node: nodes.Node) -> None:
-    """Charge loop items and computed values, wherever they stand below `node`."""
+    """Charge loop items, computed values and what is computed on, wherever they stand below `node`."""
     for name, value in node.iter_fields():
         if isinstance(value, nodes.Node):
             _meter(value)
-            setattr(node, name, _charged(value, is_loop=isinstance(node, nodes.For) and name == "iter"))
+            is_loop = isinstance(node, nodes.For) and name == "iter"
+            is_called = isinstance(node, nodes.Call) and name == "node"
+            setattr(node, name, _charged(value, is_loop, isinstance(node, _CONSUMING) and not is_called))
         elif isinstance(value, list):
             for position, item in enumerate(value):
                 if isinstance(item, nodes.Node):
                     _meter(item)
-                    value[position] = _charged(item, is_loop=False)
+                    value[position] = _charged(item, False, isinstance(node, _CONSUMING))
 
 
-def _charged(node: nodes.Node, is_loop: bool) -> nodes.Node:
-    if isinstance(node, _COMPUTED):
+def _charged(node: nodes.Node, is_loop: bool, is_consumed: bool) -> nodes.Node:
+    is_target = getattr(node, "ctx", "load") != "load"
+    is_value = isinstance(node, nodes.Expr) and not isinstance(node, (nodes.Const, nodes.Operand, nodes.Slice))
+    if not is_target and (isinstance(node, _COMPUTED) or (is_consumed and is_value)):
         node = _filtered(node, "measured", node.lineno)
     if is_loop and isinstance(node, nodes.Expr):
         node = _filtered(node, "metered", node.lineno)

@@ -136,7 +136,7 @@ async def test_upsert_that_returns_nonsense_is_the_scaffolds_fault(scaffold, ret
     logic = f"def upsert(file, rows, entry):\n    return {returned}\n"
     files = [{"name": "places.txt", "kind": "table", "key": ["name"], "logic": True}]
     game = Game(scaffold(logic=logic, files=files), Replies("<|UPSERT|>places.txt|attic|1,2<|END|>")).step()
-    with pytest.raises(ScaffoldFailure, match=r"upsert for places\.txt returned"):
+    with pytest.raises(ScaffoldFailure, match=r"logic\.py: upsert for places\.txt, step 1, returned"):
         await game.act()
 
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from automem.cli.main import _exit_code
-from automem.play.folder import RunFolder
+from automem.play.folder import RunFolder, locked
 
 RUN = ("run", "courier/small", "-S", "courier-v1", "-m", "scripted:courier", "--max-steps", "5")
 
@@ -146,7 +146,7 @@ def test_a_folder_with_something_else_in_it_is_refused(automem, tmp_path):
 
 def test_a_second_writer_is_refused(automem, tmp_path):
     assert automem(*RUN, "-o", "a")[0] == 0
-    with RunFolder.read(tmp_path / "a").writing():
+    with locked(RunFolder.read(tmp_path / "a").path / "run.lock"):
         first, _ = fault(automem(*RUN, "--seeds", "1", "-o", "a"))
     assert f"a is being written by pid {os.getpid()} on " in first
     assert automem(*RUN, "--seeds", "1", "-o", "a")[0] == 0

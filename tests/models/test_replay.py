@@ -10,7 +10,7 @@ from automem.errors import ModelFailure, UsageError
 from automem.models import make_model
 from automem.models.base import Request
 from automem.models.replay import ReplayModel
-from automem.play.folder import RunConfig, RunFolder
+from automem.play.folder import RunConfig, RunFolder, locked
 from automem.play.run import play_run
 from automem.results.diff import diff_runs
 from automem.scaffold.spec import load
@@ -157,6 +157,6 @@ def test_a_file_that_is_no_trace(tmp_path):
 
 def test_the_recorded_run_is_only_read(recorded, tmp_path):
     before = [path.read_bytes() for path in paths(recorded)]
-    with RunFolder.read(recorded).writing():
+    with locked(RunFolder.read(recorded).path / "run.lock"):
         play(tmp_path / "again", f"replay:{recorded}")
     assert [path.read_bytes() for path in paths(recorded)] == before

@@ -11,7 +11,7 @@ from playing import COURIER, TOY, failures, memories, play, same, start, timeles
 
 from automem.errors import UsageError
 from automem.models import make_model
-from automem.play.folder import RunFolder
+from automem.play.folder import RunFolder, locked
 from automem.scaffold.spec import load
 from automem.trace import read_result, read_trace
 
@@ -227,11 +227,11 @@ def test_the_scaffold_played_is_kept_by_value(copy):
 def test_two_writers_the_second_is_refused(copy):
     out, _ = copy
     folder = RunFolder.read(out)
-    with folder.writing(), pytest.raises(UsageError) as caught:
+    with locked(folder.path / "run.lock"), pytest.raises(UsageError) as caught:
         play(out, seeds=[5], steps=STEPS)
 
     assert f"is being written by pid {os.getpid()} on {socket.gethostname()}" in caught.value.message
-    with folder.writing(), pytest.raises(UsageError, match="is being written"):
+    with locked(folder.path / "run.lock"), pytest.raises(UsageError, match="is being written"):
         play(out, steps=STEPS, redo=True)
     assert len(traces(out)) == 1
     play(out, seeds=[5], steps=STEPS)
@@ -253,7 +253,7 @@ def test_two_writers_in_two_processes(copy, tmp_path):
         "-o",
         out,
     ]
-    with RunFolder.read(out).writing(), start(*arguments, cwd=tmp_path) as process:
+    with locked(RunFolder.read(out).path / "run.lock"), start(*arguments, cwd=tmp_path) as process:
         _, err = process.communicate(timeout=60)
     assert process.returncode == 2
     assert "error: " in err

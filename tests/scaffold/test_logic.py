@@ -229,3 +229,11 @@ def test_source_that_is_nested_too_deep():
 def test_a_fault_outside_the_functions_is_told_with_its_line():
     with pytest.raises(ScaffoldFailure, match="line 2, in repair, step 0: NameError"):
         Logic("made", "x = 1\ny = z\ndef repair(action):\n    return action\n").repair("a", 0)
+
+
+@pytest.mark.parametrize(
+    "source", ["guard = lambda action, state, history: None", "async def guard(a): ...", "class observe: ..."]
+)
+def test_a_function_bound_in_another_way_is_not_silently_unused(source):
+    with pytest.raises(ScaffoldFailure, match=r"line 1, (guard|observe) must be defined by `def"):
+        Logic("x", source)
