@@ -234,10 +234,11 @@ def _meter(node: nodes.Node) -> None:
 
 def _charged(node: nodes.Node, is_loop: bool, is_consumed: bool) -> nodes.Node:
     is_target = getattr(node, "ctx", "load") != "load"
-    is_value = isinstance(node, nodes.Expr) and not isinstance(node, (nodes.Const, nodes.Operand, nodes.Slice))
-    if not is_target and (isinstance(node, _COMPUTED) or (is_consumed and is_value)):
+    if not isinstance(node, nodes.Expr) or is_target:
+        return node
+    if isinstance(node, _COMPUTED) or (is_consumed and not isinstance(node, (nodes.Const, nodes.Slice))):
         node = _filtered(node, "measured", node.lineno)
-    if is_loop and isinstance(node, nodes.Expr):
+    if is_loop:
         node = _filtered(node, "metered", node.lineno)
     return node
 
