@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from automem.evolve.base import Proposer
     from automem.evolve.changes import Kind
     from automem.evolve.config import Budget, EvolveConfig
-    from automem.evolve.gate import Gate
     from automem.evolve.loop import Outcome
     from automem.play.folder import RunConfig
+    from automem.results.gate import Gate
     from automem.scaffold.spec import Scaffold
 
 
@@ -122,8 +122,8 @@ class _Source(NamedTuple):
 def _evolve(asked: _Asked, source: _Source, gate: GateKind, control: bool, jobs: int, out: Path, dry_run: bool) -> None:
     from automem.cli.run import run_config
     from automem.evolve.loop import Evolution, opened
-    from automem.evolve.plays import Game
     from automem.models import make_model
+    from automem.results.plays import Game
 
     run = run_config(
         asked.game,
@@ -196,7 +196,7 @@ def _kinds(allow: str | None) -> list[Kind]:
 def _gate(kind: GateKind, settings: dict[str, Any], episodes: int) -> Gate:
     from automem.config import validate
     from automem.errors import UsageError
-    from automem.evolve.gate import GateSettings, MeanGate, PairedGate
+    from automem.results.gate import GateSettings, MeanGate, PairedGate
 
     if kind is GateKind.MEAN:
         if settings:

@@ -12,27 +12,13 @@ from pydantic import BaseModel, ConfigDict
 from automem.evolve.changes import Kind
 from automem.evolve.diagnose import Diagnosis
 from automem.play.folder import RunFolder
+from automem.results.plays import Cost
 from automem.scaffold.spec import Scaffold
 
 #: What became of a proposal. `refused`: it failed the check; `empty`: nothing was written; `failed`: the proposer
 #: itself failed (time-out, budget); `outage`: its model could not be asked, so the slot is owed again; `rejected`:
 #: it was played and did not pass the gate.
 Verdict = Literal["accepted", "rejected", "refused", "empty", "failed", "outage"]
-
-
-class Cost(BaseModel):
-    """What something cost: model calls, tokens, seconds. Adds up."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    calls: int = 0
-    tokens_in: int = 0
-    tokens_out: int = 0
-    tokens_cached: int = 0
-    seconds: float = 0.0
-
-    def __add__(self, other: Cost) -> Cost:
-        return Cost(**{name: getattr(self, name) + getattr(other, name) for name in Cost.model_fields})
 
 
 class Revision(BaseModel):

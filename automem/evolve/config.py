@@ -7,8 +7,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from automem.errors import UsageError
-from automem.evolve.base import Cost
 from automem.evolve.changes import KINDS, Kind
+from automem.results.plays import Cost
 
 
 class Budget(BaseModel):

@@ -24,16 +24,16 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from automem.errors import RunError, UsageError
-from automem.evolve.base import Assignment, Cost, Failed, Proposer, Revision
+from automem.evolve.base import Assignment, Failed, Proposer, Revision
 from automem.evolve.changes import claimed
 from automem.evolve.config import EvolveConfig
 from automem.evolve.diagnose import diagnose
-from automem.evolve.gate import Gate, GateResult
 from automem.evolve.lineage import Lineage
-from automem.evolve.plays import Game, Played, play
 from automem.evolve.propose import Proposed, propose_and_check
 from automem.play import provenance
 from automem.play.folder import RunFolder, locked, write_atomically
+from automem.results.gate import Gate, GateResult
+from automem.results.plays import Cost, Game, Played, play
 from automem.scaffold.spec import Scaffold, load
 
 

@@ -7,9 +7,10 @@ from dataclasses import replace
 from pydantic import BaseModel, ConfigDict
 
 from automem.errors import ModelFailure, ProposerFailure, ScaffoldFailure, UsageError
-from automem.evolve.base import Assignment, Cost, Proposer, Verdict
+from automem.evolve.base import Assignment, Proposer, Verdict
 from automem.evolve.check import check_candidate
 from automem.evolve.proposers.failure import SessionFailure
+from automem.results.plays import Cost
 
 
 class Proposed(BaseModel):

@@ -13,9 +13,10 @@ from typing import Any
 
 import yaml
 
-from automem.evolve.base import Assignment, Cost, Proposal, Revision
+from automem.evolve.base import Assignment, Proposal, Revision
 from automem.evolve.changes import Change
 from automem.evolve.edits import RULES, Case, Draft, Edit
+from automem.results.plays import Cost
 from automem.scaffold.spec import Scaffold
 
 _VERSION = re.compile(r"(.+)-r(\d+)")

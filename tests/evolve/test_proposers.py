@@ -12,7 +12,7 @@ import pytest
 
 from automem.episode import Limits, ModelSpec
 from automem.errors import ModelFailure, ProposerFailure, UsageError
-from automem.evolve.base import Assignment, Cost, Failed, Revision
+from automem.evolve.base import Assignment, Failed, Revision
 from automem.evolve.changes import KINDS
 from automem.evolve.diagnose import diagnose
 from automem.evolve.proposers import candidate, tools
@@ -25,6 +25,7 @@ from automem.models.base import Completion
 from automem.models.chat import ChatModel, ChatSettings
 from automem.play.folder import RunConfig
 from automem.play.run import play_run
+from automem.results.plays import Cost
 from automem.scaffold.spec import MAX_FILE, MAX_FILES, load
 from automem.serve.server import build_app, running
 

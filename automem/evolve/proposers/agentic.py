@@ -13,12 +13,13 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from automem.episode import digest
 from automem.errors import ModelFailure
-from automem.evolve.base import Assignment, Cost, Proposal
+from automem.evolve.base import Assignment, Proposal
 from automem.evolve.proposers import briefing, tools
 from automem.evolve.proposers.candidate import emptied_on_failure
 from automem.evolve.proposers.failure import SessionFailure
 from automem.messages import Message, ToolCall
 from automem.models.base import Completion, Model, Request
+from automem.results.plays import Cost
 
 _NUDGE = "Use the tools; when the candidate is complete, or there is nothing to propose, call finish."
 _DROPPED = "(left out to save room: call the tool again if you need this)"

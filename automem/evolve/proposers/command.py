@@ -20,9 +20,10 @@ from hashlib import blake2b
 from pathlib import Path
 
 from automem.errors import ProposerFailure, UsageError, did_you_mean
-from automem.evolve.base import Assignment, Cost, Proposal
+from automem.evolve.base import Assignment, Proposal
 from automem.evolve.proposers import briefing, candidate
 from automem.evolve.proposers.failure import SessionFailure
+from automem.results.plays import Cost
 
 PLACEHOLDERS = ("workspace", "prompt", "output")
 #: What the command may print before it is stopped, and how much of it an error message quotes.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from automem.errors import ProposerFailure
-from automem.evolve.base import Cost
+from automem.results.plays import Cost
 
 
 class SessionFailure(ProposerFailure):

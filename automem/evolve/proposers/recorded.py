@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from automem.errors import UsageError
-from automem.evolve.base import Assignment, Cost, Proposal, Revision
+from automem.evolve.base import Assignment, Proposal, Revision
 from automem.evolve.proposers.candidate import copy_files, emptied_on_failure
+from automem.results.plays import Cost
 
 
 class RecordedProposer:

@@ -1,4 +1,4 @@
-"""Playing scaffolds for the loop: one run folder for each scaffold and set of seeds, never played twice."""
+"""Playing for the loops: one run folder for each candidate and set of seeds, never played twice."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
+from pydantic import BaseModel, ConfigDict
+
 from automem.episode import Limits, ModelSpec
 from automem.errors import RunError
-from automem.evolve.base import Cost
 from automem.messages import Role
 from automem.models.base import Model
 from automem.play.folder import RunConfig, RunFolder
@@ -20,9 +21,24 @@ from automem.scaffold.spec import Scaffold
 from automem.trace import read_result
 
 
+class Cost(BaseModel):
+    """What something cost: model calls, tokens, seconds. Adds up."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    calls: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    tokens_cached: int = 0
+    seconds: float = 0.0
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(**{name: getattr(self, name) + getattr(other, name) for name in Cost.model_fields})
+
+
 @dataclass(frozen=True)
 class Game:
-    """What every scaffold of the loop plays, and with which models."""
+    """What every candidate of a loop plays, and with which models."""
 
     env: str
     tasks: tuple[str, ...]
