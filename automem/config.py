@@ -14,17 +14,9 @@ from automem.errors import UsageError, did_you_mean
 M = TypeVar("M", bound=BaseModel)
 
 
-class _Loader(yaml.SafeLoader):
-    """Plain YAML, and no key twice: the later one would silently win."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """A mapping, refused if a key stands in it twice."""
-        seen: set[str] = set()
-        for key, _ in node.value:
-            if key.value in seen:
-                raise yaml.constructor.ConstructorError(None, None, f"key '{key.value}' stands twice", key.start_mark)
-            seen.add(key.value)
-        return super().construct_mapping(node, deep)
+#: Nodes in a YAML file with every alias written out, and characters in a value that is not text.
+_NODES = 100_000
+_SCALAR = 100
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
@@ -34,7 +26,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
         UsageError: unreadable, not YAML, or not a mapping; names file and line.
     """
     try:
-        data = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)
+        data = _load(path.read_text(encoding="utf-8"))
     except UnicodeDecodeError as error:
         raise UsageError(f"{path}: not UTF-8 text") from error
     except OSError as error:
@@ -42,11 +34,56 @@ def read_yaml(path: Path) -> dict[str, Any]:
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise UsageError(f"{path}, line {line}: {error.problem}", "this is not valid YAML") from error
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, KeyError) as error:  # the last two: a number or date that is none
         raise UsageError(f"{path}: not valid YAML: {error}") from error
+    except RecursionError as error:
+        raise UsageError(f"{path}: nested too deep") from error
     if not isinstance(data, dict):
         raise UsageError(f"{path}: expected keys and values", "start with a line such as `name: …`")
     return data
+
+
+def _load(text: str) -> Any:
+    """The contents of a YAML file, whose aliases must not make it huge and whose keys must stand once."""
+    loader = yaml.SafeLoader(text)
+    try:
+        root = loader.get_single_node()
+        if root is None:
+            return None
+        _check_nodes(root)
+        return loader.construct_document(root)
+    finally:
+        loader.dispose()
+
+
+def _check_nodes(root: yaml.Node) -> None:
+    rest, count = [root], 0
+    while rest:
+        node, count = rest.pop(), count + 1
+        if count > _NODES:
+            raise _refused(root, f"with its aliases written out it has more than {_NODES} values")
+        if isinstance(node, yaml.MappingNode):
+            _check_keys(node)
+            rest += [part for pair in node.value for part in pair]
+        elif isinstance(node, yaml.SequenceNode):
+            rest += node.value
+        elif len(node.value) > _SCALAR and node.tag.rpartition(":")[2] not in ("str", "binary"):
+            raise _refused(node, f"a value of {len(node.value)} characters that is not text")
+
+
+def _check_keys(node: yaml.MappingNode) -> None:
+    """Of two equal keys the later one would silently win."""
+    seen: set[str] = set()
+    for key, _ in node.value:
+        if not isinstance(key, yaml.ScalarNode):
+            raise _refused(key, "a key is a word")
+        if key.value in seen:
+            raise _refused(key, f"key '{key.value}' stands twice")
+        seen.add(key.value)
+
+
+def _refused(node: yaml.Node, what: str) -> yaml.MarkedYAMLError:
+    return yaml.MarkedYAMLError(problem=what, problem_mark=node.start_mark)
 
 
 def validate(model: type[M], data: Mapping[str, Any], source: Path | str) -> M:
@@ -97,8 +134,8 @@ def parse_overrides(pairs: Iterable[str]) -> dict[str, Any]:
         if key in overrides:
             raise UsageError(f"-s {key}: set twice")
         try:
-            overrides[key] = yaml.safe_load(value)
-        except yaml.YAMLError as error:
+            overrides[key] = _load(value)
+        except (yaml.YAMLError, ValueError, KeyError, RecursionError) as error:
             raise UsageError(f"-s '{pair}': the value is not valid YAML") from error
     return overrides
 

@@ -192,12 +192,16 @@ def _read_folder(folder: Path) -> dict[str, str]:
             raise UsageError(
                 f"{path} does not belong in a scaffold", f"expected {', '.join(_FILES)}, prompts/*.j2, memory/*"
             )
+        if not path.is_file():
+            raise UsageError(f"{path}: a scaffold holds regular files only")
         if path.stat().st_size > MAX_FILE or len(texts) >= MAX_FILES:
             raise UsageError(f"{path}: a scaffold has at most {MAX_FILES} files of {MAX_FILE // 1024} KiB")
         try:
             texts[relative] = path.read_text(encoding="utf-8")
         except UnicodeDecodeError as error:
             raise UsageError(f"{path}: not UTF-8 text") from error
+        except OSError as error:
+            raise UsageError(f"cannot read {path}: {error.strerror}") from error
     return texts
 
 
