@@ -11,9 +11,9 @@ from automem.episode import ModelSpec
 from automem.errors import UsageError, did_you_mean
 from automem.models.base import Model
 
-KINDS = ("scripted", "replay", "openai")
+KINDS = ("scripted", "replay", "local", "openai")
 #: Settings that say where and how patiently to ask; they do not change the answers.
-_TRANSPORT = {"base_url", "timeout", "retries", "api_key_env"}
+_TRANSPORT = {"base_url", "timeout", "retries", "api_key_env", "batch"}
 
 
 def make_model(name: str, settings: Mapping[str, Any]) -> Model:
@@ -27,6 +27,8 @@ def make_model(name: str, settings: Mapping[str, Any]) -> Model:
         raise UsageError(f"unknown model '{name}'", f"write KIND:NAME; {did_you_mean(kind, KINDS)}")
     if kind == "openai":
         return _chat_model(rest, settings)
+    if kind == "local":
+        return _local_model(rest, settings)
     if settings:
         raise UsageError(f"model '{name}' takes no settings, but {', '.join(settings)} was given")
     if kind == "replay":
@@ -44,11 +46,29 @@ def _chat_model(name: str, settings: Mapping[str, Any]) -> Model:
     return ChatModel(name, validate(ChatSettings, settings, f"openai:{name}"))
 
 
-def model_spec(name: str, settings: Mapping[str, Any]) -> ModelSpec:
-    """The model's identity for an `EpisodeSpec`: its name and the settings that change its answers."""
-    if not name.startswith("openai:"):
-        return ModelSpec(name=name, settings=dict(settings))
-    from automem.models.chat import ChatSettings
+def _local_model(name: str, settings: Mapping[str, Any]) -> Model:
+    from automem.models.local import LocalModel, LocalSettings
 
-    full = validate(ChatSettings, settings, name).model_dump()
+    return LocalModel(name, validate(LocalSettings, settings, f"local:{name}"))
+
+
+def model_spec(name: str, settings: Mapping[str, Any]) -> ModelSpec:
+    """The model's identity for an `EpisodeSpec`: its name and the settings that change its answers.
+
+    That of a local model has the hash of its weights: what was trained again under the same name is another one.
+
+    Raises:
+        UsageError: a setting is wrong, or there is no such local model.
+    """
+    kind, _, rest = name.partition(":")
+    if kind == "openai":
+        from automem.models.chat import ChatSettings
+
+        full = validate(ChatSettings, settings, name).model_dump()
+    elif kind == "local":
+        from automem.models.local import LocalSettings, Place
+
+        full = validate(LocalSettings, settings, name).model_dump() | {"weights": Place.read(rest).digest()}
+    else:
+        full = dict(settings)
     return ModelSpec(name=name, settings={key: value for key, value in full.items() if key not in _TRANSPORT})

@@ -1,0 +1,379 @@
+"""`local:PATH`: a transformers model in this process, batched across concurrent episodes.
+
+`local:pocket` is the model that ships with AutoMem; `local:PATH+ADAPTER` puts a LoRA adapter on top. All local
+models of one PATH share one copy of the weights, whatever adapters they have. A reply is a function of its
+messages, its sampling seed and the settings alone: every request has its own stream of random numbers, and
+models small enough are computed in float64, where what else is in the batch changes nothing that counts
+(docs/local.md).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from importlib import resources
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+
+from automem.errors import ModelFailure, UsageError
+from automem.messages import Message, Usage
+from automem.models.base import Completion, Request
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+#: Models of at most so many parameters are computed in float64.
+EXACT_PARAMETERS = 20_000_000
+_FEWEST_TOKENS = 16
+_INSTALL = "pip install 'automem[local]'"
+
+
+class LocalSettings(BaseModel):
+    """How a local model is sampled."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    temperature: float = Field(default=1.0, ge=0, description="Sampling temperature; 0 is greedy.")
+    top_p: float = Field(
+        default=1.0, gt=0, le=1, description="Only the likeliest tokens that together have this probability."
+    )
+    max_tokens: int = Field(
+        default=512, ge=1, description="Longest reply, in tokens; lowered to what the prompt leaves."
+    )
+    batch: int = Field(default=16, ge=1, description="Requests computed together at most; changes no reply.")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a model is: the folder of the base and, if any, that of a LoRA adapter."""
+
+    base: Path
+    adapter: Path | None
+
+    @classmethod
+    def read(cls, name: str) -> Place:
+        """The place that `PATH` or `PATH+ADAPTER` means; `pocket` is the shipped model.
+
+        Raises:
+            UsageError: no model, or no adapter, is there.
+        """
+        whole, base, adapter = name, *name.partition("+")[::2]
+        if Path(whole).is_dir():
+            base, adapter = whole, ""
+        folder = Path(str(resources.files("automem.models") / "pocket")) if base == "pocket" else Path(base)
+        _demand(folder, "config.json", f"local:{base}", "a folder that transformers can load, or pocket")
+        if adapter:
+            _demand(Path(adapter), "adapter_config.json", f"+{adapter}", "a LoRA adapter in PEFT's format")
+        return cls(folder.resolve(), Path(adapter).resolve() if adapter else None)
+
+    def digest(self) -> str:
+        """Hash of all weights, configs and tokenizers: the identity of what answers."""
+        return _digest(self.base) if self.adapter is None else f"{_digest(self.base)}+{_digest(self.adapter)}"
+
+
+def _demand(folder: Path, marker: str, what: str, wanted: str) -> None:
+    if not (folder / marker).is_file():
+        raise UsageError(f"no model at '{what}': there is no {folder / marker}", f"give {wanted}")
+
+
+def _digest(folder: Path) -> str:
+    total = blake2b(digest_size=8)
+    for path in sorted(folder.iterdir()):
+        if path.suffix in (".safetensors", ".json", ".jinja", ".bin"):
+            total.update(path.name.encode())
+            with path.open("rb") as file:
+                while block := file.read(1 << 20):
+                    total.update(block)
+    return total.hexdigest()
+
+
+@dataclass(eq=False)
+class _Asked:
+    """A request on its way: what to compute, and where the answer goes."""
+
+    ids: list[int]
+    room: int
+    adapter: str | None
+    settings: LocalSettings
+    seed: int
+    said: list[int] = field(default_factory=list)
+    finish_reason: str = "length"
+    complete: bool = False
+    turn: Future[None] | None = None
+
+    def __post_init__(self) -> None:
+        # Counter-based: the n-th number of a stream is the same on every machine.
+        self._chance = np.random.Generator(np.random.Philox(self.seed))
+
+    def choose(self, logits: np.ndarray) -> int:
+        """The next token, from float64 logits and this request's own random numbers."""
+        settings = self.settings
+        if settings.temperature == 0:
+            return int(logits.argmax())
+        weights = np.exp((logits - logits.max()) / settings.temperature)
+        if settings.top_p < 1:
+            weights = _nucleus(weights, settings.top_p)
+        total = np.cumsum(weights)
+        return int(np.searchsorted(total, self._chance.random() * total[-1], side="right"))
+
+
+def _nucleus(weights: np.ndarray, top_p: float) -> np.ndarray:
+    """Weights with all but the likeliest tokens of total probability `top_p` put to zero."""
+    order = np.argsort(-weights, kind="stable")
+    before = np.cumsum(weights[order]) - weights[order]
+    kept = np.zeros_like(weights)
+    chosen = order[before < top_p * weights.sum()]
+    kept[chosen] = weights[chosen]
+    return kept
+
+
+class _Base:
+    """One copy of a model's weights, its tokenizer, its adapters, and the thread that computes.
+
+    Requests that arrive while a batch is computed wait, and form the next batch with those of the same
+    adapter.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.users = 0
+        self._waiting: list[_Asked] = []
+        self._lock = Lock()
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="local-model")
+        self._model, self.tokenizer = _load(folder)
+        self.limit = int(self._model.config.max_position_embeddings)
+        self._ends = _ends(self._model, self.tokenizer)
+        self._adapters: set[str] = set()
+
+    def add(self, adapter: Path) -> str:
+        """Load an adapter, once; gives its name here.
+
+        Raises:
+            UsageError: it was made for another base.
+        """
+        name = f"adapter_{_digest(adapter)}"
+        if name not in self._adapters:
+            self._thread.submit(self._add, adapter, name).result()
+            self._adapters.add(name)
+        return name
+
+    def submit(self, asked: _Asked) -> Future[None]:
+        """Queue a request; when the future is done, `said` holds the reply.
+
+        Each request brings one turn of the thread, and each turn computes at least the oldest request, so
+        that nobody's turn ends before his request is computed. Most turns find it done by an earlier one.
+        """
+        with self._lock:
+            self._waiting.append(asked)
+            asked.turn = self._thread.submit(self._work)
+        return asked.turn
+
+    def close(self) -> None:
+        """End the thread; what is not computed yet never will be."""
+        self._thread.shutdown(wait=True, cancel_futures=True)
+
+    def _add(self, adapter: Path, name: str) -> None:
+        try:
+            from peft import PeftModel
+        except ImportError:
+            raise UsageError("an adapter needs PEFT", _INSTALL) from None
+        try:
+            if self._adapters:
+                self._model.load_adapter(str(adapter), adapter_name=name)
+            else:
+                self._model = PeftModel.from_pretrained(self._model, str(adapter), adapter_name=name)
+        except (ValueError, RuntimeError, KeyError) as error:
+            short = str(error).strip().splitlines()[0]
+            raise UsageError(f"the adapter {adapter} does not fit {self.folder}: {short}") from error
+        self._model.to(self._model.dtype).eval()
+
+    def _work(self) -> None:
+        batch = self._take()
+        if batch:
+            self._generate(batch)
+            for asked in batch:
+                asked.complete = True
+
+    def _take(self) -> list[_Asked]:
+        """The next batch: the oldest request, and the next ones with its adapter."""
+        with self._lock:
+            waiting = [asked for asked in self._waiting if asked.turn and not asked.turn.cancelled()]
+            like = [asked for asked in waiting if asked.adapter == waiting[0].adapter]
+            batch = like[: like[0].settings.batch] if like else []
+            taken = set(map(id, batch))
+            self._waiting = [asked for asked in waiting if id(asked) not in taken]
+        return batch
+
+    def _generate(self, batch: Sequence[_Asked]) -> None:
+        import torch
+
+        with torch.inference_mode():
+            if not self._adapters:
+                self._decode(batch)
+            elif batch[0].adapter is None:
+                with self._model.disable_adapter():
+                    self._decode(batch)
+            else:
+                self._model.set_adapter(batch[0].adapter, inference_mode=True)
+                self._decode(batch)
+
+    def _decode(self, batch: Sequence[_Asked]) -> None:
+        """Say token after token for the whole batch; who has finished leaves it."""
+        import torch
+        from transformers import DynamicCache
+
+        active, cache = list(batch), DynamicCache(config=self._model.config)
+        ids, mask = _padded([asked.ids for asked in active])
+        while True:
+            positions = (mask.cumsum(-1) - 1).clamp(min=0)[:, -ids.shape[1] :]
+            out = self._model(
+                input_ids=ids,
+                attention_mask=mask,
+                position_ids=positions,
+                past_key_values=cache,
+                use_cache=True,
+                logits_to_keep=1,
+            )
+            rows = out.logits[:, -1].to(torch.float64).numpy()
+            going = [i for i, asked in enumerate(active) if self._goes_on(asked, rows[i])]
+            if not going:
+                return
+            if len(going) < len(active):
+                cache.batch_select_indices(torch.tensor(going))
+                mask, active = mask[going], [active[i] for i in going]
+            ids = torch.tensor([[asked.said[-1]] for asked in active])
+            mask = torch.cat([mask, torch.ones(len(active), 1, dtype=mask.dtype)], dim=1)
+
+    def _goes_on(self, asked: _Asked, logits: np.ndarray) -> bool:
+        """Add the next token to a reply; whether another one is to follow."""
+        token = asked.choose(logits)
+        if token in self._ends:
+            asked.finish_reason = "stop"
+            return False
+        asked.said.append(token)
+        return len(asked.said) < asked.room
+
+
+def _padded(rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
+    """Token ids padded on the left, and the mask of what is not padding."""
+    import torch
+
+    longest = max(map(len, rows))
+    ids = torch.zeros(len(rows), longest, dtype=torch.long)
+    mask = torch.zeros_like(ids)
+    for row, given in enumerate(rows):
+        ids[row, longest - len(given) :] = torch.tensor(given)
+        mask[row, longest - len(given) :] = 1
+    return ids, mask
+
+
+def _load(folder: Path) -> tuple[Any, Any]:
+    """Model and tokenizer, from this folder alone."""
+    try:
+        import torch
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+        from transformers.utils import logging
+    except ImportError as error:
+        raise UsageError(f"local: models need {error.name}", _INSTALL) from None
+    logging.disable_progress_bar()
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        model = AutoModelForCausalLM.from_pretrained(folder, local_files_only=True, dtype=torch.float32)
+    except (OSError, ValueError) as error:
+        short = str(error).strip().splitlines()[0]
+        raise UsageError(f"cannot load a model from {folder}: {short}") from error
+    if not tokenizer.chat_template:
+        raise UsageError(f"the tokenizer in {folder} has no chat template", "put a chat_template.jinja there")
+    exact = model.num_parameters() <= EXACT_PARAMETERS
+    return (model.double() if exact else model).eval(), tokenizer
+
+
+def _ends(model: Any, tokenizer: Any) -> frozenset[int]:
+    """The tokens that end a reply, by the model's generation config and by its tokenizer."""
+    told = model.generation_config.eos_token_id
+    listed = told if isinstance(told, list) else [told]
+    return frozenset(token for token in (*listed, tokenizer.eos_token_id) if token is not None)
+
+
+_BASES: dict[Path, _Base] = {}
+_BASES_LOCK = Lock()
+
+
+class LocalModel:
+    """A model in this process.
+
+    Raises:
+        UsageError: it cannot be loaded, or the adapter does not fit.
+    """
+
+    def __init__(self, name: str, settings: LocalSettings) -> None:
+        self.name = f"local:{name}"
+        self.settings = settings
+        place = Place.read(name)
+        with _BASES_LOCK:
+            self._base: _Base | None = _BASES.get(place.base) or _Base(place.base)
+            _BASES[place.base] = self._base
+            self._adapter = self._base.add(place.adapter) if place.adapter else None
+            self._base.users += 1
+
+    async def generate(self, messages: Sequence[Message], request: Request) -> Completion:
+        """Answer `messages` in the tags dialect.
+
+        Raises:
+            ModelFailure: the prompt does not fit, or the request asks for what local models do not do.
+        """
+        if request.tools or request.grammar:
+            what = "native tool calls" if request.tools else "constrained decoding"
+            raise ModelFailure(f"{self.name}: no {what} in process", "use dialect: tags, or serve it with vLLM")
+        base = self._open()
+        started = time.perf_counter()
+        ids = await asyncio.to_thread(_prompt, base.tokenizer, messages)
+        asked = _Asked(ids, self._room(base, ids), self._adapter, self.settings, request.sampling_seed)
+        await asyncio.wrap_future(base.submit(asked))
+        if not asked.complete:
+            raise RuntimeError(f"{self.name}: the batch of this request failed; another request tells why")
+        ended = asked.finish_reason == "stop"
+        usage = Usage(prompt=len(ids), completion=len(asked.said) + ended)
+        text: str = base.tokenizer.decode(asked.said, skip_special_tokens=True)
+        return Completion(text, usage, time.perf_counter() - started, asked.finish_reason)
+
+    async def close(self) -> None:
+        """Give the weights back when no other model uses them."""
+        base, self._base = self._base, None
+        if base is None:
+            return
+        with _BASES_LOCK:
+            base.users -= 1
+            if base.users:
+                return
+            _BASES.pop(base.folder, None)
+        await asyncio.to_thread(base.close)
+
+    def _open(self) -> _Base:
+        if self._base is None:
+            raise ModelFailure(f"{self.name} is closed")
+        return self._base
+
+    def _room(self, base: _Base, ids: Sequence[int]) -> int:
+        """Tokens left for the reply."""
+        room = base.limit - len(ids)
+        if room < _FEWEST_TOKENS:
+            raise ModelFailure(
+                f"{self.name}: a prompt of {len(ids)} tokens leaves {room} of {base.limit} for the reply",
+                "shorten the prompts, show less history, or take another model",
+            )
+        return min(room, self.settings.max_tokens)
+
+
+def _prompt(tokenizer: Any, messages: Sequence[Message]) -> list[int]:
+    text = tokenizer.apply_chat_template([dict(m) for m in messages], add_generation_prompt=True, tokenize=False)
+    ids: list[int] = tokenizer(text, add_special_tokens=False)["input_ids"]
+    return ids

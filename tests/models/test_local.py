@@ -1,0 +1,193 @@
+"""Local models: the same reply whatever shares the batch, one copy of the weights, adapters, clear refusals."""
+
+import asyncio
+
+import pytest
+import tiny
+
+from automem.errors import ModelFailure, UsageError
+from automem.models import make_model, model_spec
+from automem.models.base import Request
+
+pytest.importorskip("torch", reason="torch is not installed: pip install 'automem[local]'")
+pytestmark = pytest.mark.local
+
+CHATS = [
+    [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "x" * n + " where is the lamp?"}]
+    for n in (0, 3, 17, 40, 1, 9, 80, 2)
+]
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory):
+    return tiny.save_model(tmp_path_factory.mktemp("base"))
+
+
+@pytest.fixture(scope="module")
+def adapter(base, tmp_path_factory):
+    return tiny.save_adapter(base, tmp_path_factory.mktemp("adapter"))
+
+
+def request(seed=7, **changes):
+    values = {"role": "memory", "phase": "plan", "env": "e", "task": "t", "seed": 0, "step": 3, "call": 1}
+    return Request(**{**values, "sampling_seed": seed, **changes})
+
+
+async def replies(name, chats=CHATS, together=True, **settings):
+    """Texts and usages of `chats`, in one batch or one after the other."""
+    model = make_model(f"local:{name}", {"max_tokens": 24, **settings})
+    try:
+        calls = [model.generate(chat, request(seed)) for seed, chat in enumerate(chats)]
+        found = await asyncio.gather(*calls) if together else [await call for call in calls]
+    finally:
+        await model.close()
+    return [(completion.text, completion.usage, completion.finish_reason) for completion in found]
+
+
+@pytest.mark.parametrize("settings", [{}, {"temperature": 0}, {"temperature": 0.7, "top_p": 0.9}])
+async def test_a_reply_depends_on_nothing_that_shares_its_batch(base, settings):
+    together = await replies(base, **settings)
+    assert len({text for text, _, _ in together}) > 4
+    assert together == await replies(base, together=False, **settings)
+    assert together == await replies(base, batch=3, **settings)
+    assert list(reversed(together))[:1] == [together[-1]]
+
+
+async def test_the_seed_decides_and_greedy_has_none(base):
+    model = make_model(f"local:{base}", {"max_tokens": 24})
+    greedy = make_model(f"local:{base}", {"max_tokens": 24, "temperature": 0})
+    one, same, other = [await model.generate(CHATS[0], request(seed)) for seed in (1, 1, 2)]
+    assert one.text == same.text != other.text
+    first, second = [await greedy.generate(CHATS[0], request(seed)) for seed in (1, 2)]
+    assert first.text == second.text
+    await model.close()
+    await greedy.close()
+
+
+async def test_usage_is_counted_and_the_reply_has_an_end(base):
+    ((_, usage, reason),) = await replies(base, CHATS[:1], max_tokens=5)
+    text = "<|system|>Be brief.<|eot|><|user|> where is the lamp?<|eot|><|assistant|>"
+    marks = text.count("|>")
+    assert usage.prompt == marks + len("Be brief. where is the lamp?")
+    assert (usage.completion, usage.estimated, reason) == (5, False, "length")
+
+
+async def test_a_prompt_that_does_not_fit_is_not_computed(base):
+    model = make_model(f"local:{base}", {})
+    with pytest.raises(ModelFailure, match=r"a prompt of 2\d\d tokens leaves \d+ of 256"):
+        await model.generate([{"role": "user", "content": "x" * 245}], request())
+    completion = await model.generate([{"role": "user", "content": "x" * 230}], request())
+    assert completion.usage.completion <= 256 - completion.usage.prompt
+    await model.close()
+
+
+async def test_models_of_one_path_share_the_weights(base, adapter):
+    plain = make_model(f"local:{base}", {})
+    special = make_model(f"local:{base}+{adapter}", {"temperature": 0})
+    assert plain._base is special._base
+    await plain.close()
+    assert (await special.generate(CHATS[0], request())).usage.completion > 0
+    await special.close()
+    again = make_model(f"local:{base}", {})
+    assert again._base is not special._base
+    await again.close()
+    with pytest.raises(ModelFailure, match="closed"):
+        await again.generate(CHATS[0], request())
+
+
+async def test_an_adapter_changes_its_own_replies_only(base, adapter):
+    before = await replies(base)
+    changed = await replies(f"{base}+{adapter}")
+    assert before != changed
+    plain, special = (make_model(f"local:{name}", {"max_tokens": 24}) for name in (base, f"{base}+{adapter}"))
+    calls = [model.generate(chat, request(n)) for n, chat in enumerate(CHATS) for model in (plain, special)]
+    mixed = [completion.text for completion in await asyncio.gather(*calls)]
+    assert mixed[::2] == [text for text, _, _ in before]
+    assert mixed[1::2] == [text for text, _, _ in changed]
+    await plain.close()
+    await special.close()
+
+
+async def test_two_adapters_of_one_base(base, adapter, tmp_path):
+    other = tiny.save_adapter(base, tmp_path / "other", seed=2)
+    alone = [await replies(f"{base}+{path}") for path in (adapter, other)]
+    models = [make_model(f"local:{base}+{path}", {"max_tokens": 24}) for path in (adapter, other)]
+    calls = [model.generate(chat, request(n)) for n, chat in enumerate(CHATS) for model in models]
+    mixed = [completion.text for completion in await asyncio.gather(*calls)]
+    assert [mixed[::2], mixed[1::2]] == [[text for text, _, _ in found] for found in alone]
+    for model in models:
+        await model.close()
+
+
+async def test_cancelled_requests_hold_nobody_up(base):
+    model = make_model(f"local:{base}", {"max_tokens": 24})
+    expected = await replies(base)
+    calls = [asyncio.ensure_future(model.generate(chat, request(n))) for n, chat in enumerate(CHATS)]
+    await asyncio.sleep(0.01)
+    for call in calls[1::2]:
+        call.cancel()
+    texts = [(await call).text for call in calls[::2]]
+    assert texts == [text for text, _, _ in expected[::2]]
+    await model.close()
+
+
+def test_a_model_is_its_weights(base, adapter, tmp_path):
+    twin = tiny.save_model(tmp_path / "twin")
+    other = tiny.save_model(tmp_path / "other", seed=5)
+    weights = [model_spec(f"local:{name}", {}).settings["weights"] for name in (base, twin, other, f"{base}+{adapter}")]
+    assert weights[0] == weights[1]
+    assert len(set(weights)) == 3
+    spec = model_spec(f"local:{base}", {"temperature": 0.5, "batch": 4})
+    assert spec.settings["temperature"] == 0.5
+    assert "batch" not in spec.settings
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("nowhere", "no model at 'local:nowhere'"),
+        ("{base}+nowhere", r"no model at '\+nowhere'"),
+        ("{base}+{base}", "there is no .*adapter_config.json"),
+    ],
+)
+def test_what_is_not_there_is_named(base, name, message):
+    with pytest.raises(UsageError, match=message):
+        make_model(f"local:{name.format(base=base)}", {})
+
+
+def test_wrong_settings_are_named(base):
+    with pytest.raises(UsageError, match="temprature"):
+        make_model(f"local:{base}", {"temprature": 1})
+    with pytest.raises(UsageError, match="top_p"):
+        model_spec(f"local:{base}", {"top_p": 2})
+
+
+def test_a_tokenizer_without_chat_template_is_refused(base, tmp_path):
+    for path in base.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    (tmp_path / "chat_template.jinja").unlink()
+    with pytest.raises(UsageError, match="no chat template"):
+        make_model(f"local:{tmp_path}", {})
+
+
+def test_an_adapter_of_another_base_is_refused(base, adapter, tmp_path):
+    torch = pytest.importorskip("torch")
+    from safetensors.torch import load_file, save_file
+
+    for path in adapter.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    wider = {name: torch.zeros(*[n * 2 for n in w.shape]) for name, w in load_file(tmp_path / SAVED).items()}
+    save_file(wider, tmp_path / SAVED)
+    with pytest.raises(UsageError, match="does not fit"):
+        make_model(f"local:{base}+{tmp_path}", {})
+
+
+SAVED = "adapter_model.safetensors"
+
+
+@pytest.mark.parametrize("asked", [{"grammar": "a+"}, {"tools": ({"type": "function"},)}])
+async def test_what_local_models_do_not_do_is_refused(base, asked):
+    model = make_model(f"local:{base}", {})
+    with pytest.raises(ModelFailure, match="in process"):
+        await model.generate(CHATS[0], request(**asked))
+    await model.close()
