@@ -15,11 +15,12 @@ POLICIES = {
     "malformed": "simple:MalformedPolicy",
     "courier": "courier:CourierPolicy",
     "crafter": "crafter:CrafterPolicy",
+    "explorer": "explorer:ExplorerPolicy",
 }
 
 
-#: Name -> where its model class is: those that do not play, and so are no policies.
-MODELS = {"meta": "meta:MetaModel"}
+#: Name -> where its model class is: those that do not play, or read more of the conversation than a policy sees.
+MODELS = {"meta": "meta:MetaModel", "desk": "desk:DeskModel"}
 
 
 def make(name: str) -> Model:

@@ -1,0 +1,229 @@
+"""`scripted:explorer`: plays NetHack and MiniHack by the map on the screen and what memory adds to it.
+
+It walks to the stairs down if it sees or remembers them, else to the nearest place behind which more may lie, through
+doors, past boulders, and searches for hidden ways when nothing is left. LOG writes down what the map cannot show:
+stairs (the map hides them under whoever stands there) and dead ends that have been looked at. Notes stand as
+`L1 stairs down at 1,23,5` in a log, and as a row `1,23,5 | L1 stairs down` in a table.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from automem.grammar import Operation
+from automem.models.scripted.base import FileEntry, Prompt
+from automem.models.scripted.explorer_sight import ASIDE, STEPS, Place, Sight, pick, read_sight
+
+#: Steps for which a course (a place to search, ends left out without memory) is kept.
+COURSE = 40
+#: What no way leads through at first: boulders and traps.
+_RISKS = "`^"
+STAIRS, DONE = "stairs down", "done"
+
+_NOTE = re.compile(rf"L\d+ ({STAIRS}|{DONE}) at (?:\d+,)?(\d+),(\d+)")
+_ROW = re.compile(rf"(?:\d+,)?(\d+),(\d+) \| L\d+ ({STAIRS}|{DONE})")
+_KEY_OF_TWO = "a key is x,y"
+_BRACKETS = re.compile(r"\[(.+?)[ \]]")
+_MENU = re.compile(r"\(end\)$|\(\d+ of \d+\)$")
+
+
+class ExplorerPolicy:
+    """Explores, descends, fights what stands in the way."""
+
+    def reply(self, prompt: Prompt) -> list[Operation]:
+        """Notes and DONE in LOG; in PLAN and GAMEPLAY a SEARCH where one can help, then an ACTION."""
+        sight = read_sight(prompt.observation, prompt.actions, prompt.request.step)
+        if prompt.phase == "log":
+            return _log(prompt, sight)
+        if sight is None:
+            return [Operation("ACTION", (prompt.default_action,))]
+        action = _answer(prompt, sight) or _urgent(prompt, sight)
+        if action is None:
+            file = _map_file(prompt)
+            if file and "SEARCH" in prompt.offered and not prompt.asked:
+                return [_search(file, sight)]
+            action = _explore(prompt, sight, _known(prompt))
+        return [Operation("ACTION", (action if action in prompt.actions else prompt.default_action,))]
+
+
+# Questions
+
+
+def _answer(prompt: Prompt, sight: Sight) -> str | None:
+    """The answer to what the game asks; None when it asks nothing."""
+    line = sight.message.rsplit("\n", 1)[-1]
+    if line.endswith("--More--"):
+        return "more"
+    if _MENU.search(line):
+        return "esc"
+    if line.startswith("Count:"):
+        return "search"
+    if "[yn" in line:
+        return _key(prompt, "y" if "pray" in line else "n")
+    if line.endswith(("direction?", "direction)")):
+        return _door_beside(sight) or "esc"
+    if line.startswith("What do you want to"):
+        letter = _BRACKETS.search(line)
+        return letter[1][0] if letter and letter[1][0] in prompt.actions else "esc"
+    return "esc" if sight.here is None else None
+
+
+def _key(prompt: Prompt, letter: str) -> str:
+    """The action that presses y or n, where letters are no actions too."""
+    return letter if letter in prompt.actions else {"y": "northwest", "n": "southeast"}[letter]
+
+
+def _door_beside(sight: Sight) -> str | None:
+    """Where a door to open or kick is; the cursor is in the message line by now, so its place is not known."""
+    return next((name for name in ASIDE if "closed door" in sight.beside.get(name, "")), None)
+
+
+# Needs
+
+
+def _urgent(prompt: Prompt, sight: Sight) -> str | None:
+    """What cannot wait for a look into memory."""
+    health, most = sight.health
+    if "pray" in prompt.actions and sight.step > 300 and sight.chance(25):
+        starving = any(word in sight.status for word in ("Weak", "Faint"))
+        if starving or health < max(6, most // 7):
+            return "pray"
+    if sight.foes:
+        return sight.foes[0]
+    if "Hungry" in sight.status and "eat" in prompt.actions and sight.chance(3):
+        return "eat"
+    if _door_beside(sight) and "kick" in prompt.actions and ("locked" in sight.message or "WHAM" in sight.message):
+        return "kick"
+    if sight.chance(12):
+        return _anywhere(sight)
+    return None
+
+
+def _anywhere(sight: Sight) -> str | None:
+    """A step to any open side: out of whatever the map does not explain."""
+    assert sight.here is not None, "a question would have been answered"
+    sides = [n for n, (dx, dy) in STEPS.items() if sight.is_open((sight.here[0] + dx, sight.here[1] + dy))]
+    sides = [name for name in sides if sight.diagonal or name in ASIDE]
+    return sides[pick(len(sides), sight.step)] if sides else None
+
+
+# Where to go
+
+
+def _explore(prompt: Prompt, sight: Sight, known: dict[str, set[Place]]) -> str | None:
+    here = sight.here
+    assert here is not None, "a question would have been answered"
+    if "down" in prompt.actions and (here in known[STAIRS] or (not _has_memory(prompt) and _maybe_on_stairs(sight))):
+        return "down"
+    for avoid in (_RISKS, ""):
+        ways = sight.walk(avoid)
+        del ways[here]
+        goals = [place for place in ways if sight.at(place) == ">" or place in known[STAIRS]]
+        goals = goals or [place for place in ways if _tempting(prompt, sight, place, known)]
+        if goals:
+            return ways[goals[0]]
+        door = _door(prompt, sight, ways)
+        if door:
+            return door
+    return _search_walls(prompt, sight)
+
+
+def _tempting(prompt: Prompt, sight: Sight, place: Place, known: dict[str, set[Place]]) -> bool:
+    """A frontier that has not been looked at; without memory, some are left out for a while, each in its turn."""
+    if place in known[DONE] or not sight.is_frontier(place):
+        return False
+    return _has_memory(prompt) or pick(3, *place, sight.step // COURSE) > 0
+
+
+def _maybe_on_stairs(sight: Sight) -> bool:
+    """Without memory nothing tells what lies underfoot, but stairs that are in view are elsewhere."""
+    return not sight.shown(">") and sight.chance(6)
+
+
+def _door(prompt: Prompt, sight: Sight, ways: dict[Place, str]) -> str | None:
+    """Open the door beside, or walk to the nearest closed one."""
+    assert sight.here is not None, "a question would have been answered"
+    if "open" not in prompt.actions:
+        return None
+    for place in (sight.here, *ways):
+        for name in ASIDE:
+            if sight.is_closed_door((place[0] + STEPS[name][0], place[1] + STEPS[name][1])):
+                return ways.get(place, "open")
+    return None
+
+
+def _search_walls(prompt: Prompt, sight: Sight) -> str | None:
+    """Walk to some end or wall and search there for hidden ways, for a while at each."""
+    if "search" not in prompt.actions:
+        return _anywhere(sight)
+    ways = sight.walk("")
+    ends = [place for place in ways if len(sight.open_sides(place)) <= 5]
+    goal = ends[pick(len(ends), sight.step // COURSE)] if ends else sight.here
+    step = ways[goal] if goal else ""
+    return step or ("20" if "20" in prompt.actions else "search")
+
+
+# Memory
+
+
+def _map_file(prompt: Prompt) -> FileEntry | None:
+    """The file for places: one called a map, else the first log or table."""
+    usable = [file for file in prompt.files if file.kind in ("log", "table")]
+    return next(iter([file for file in usable if "map" in file.name] or usable), None)
+
+
+def _has_memory(prompt: Prompt) -> bool:
+    return _map_file(prompt) is not None and "SEARCH" in {*prompt.offered, *(op.name for op in prompt.asked)}
+
+
+def _search(file: FileEntry, sight: Sight) -> Operation:
+    return Operation("SEARCH", (file.name, f"L{sight.level} "))
+
+
+def _known(prompt: Prompt) -> dict[str, set[Place]]:
+    """Places by what the results of this conversation say of them."""
+    known: dict[str, set[Place]] = {STAIRS: set(), DONE: set()}
+    told = "\n".join(prompt.results)
+    for match in _NOTE.finditer(told):
+        known[match[1]].add((int(match[2]), int(match[3])))
+    for match in _ROW.finditer(told):
+        known[match[3]].add((int(match[1]), int(match[2])))
+    return known
+
+
+def _log(prompt: Prompt, sight: Sight | None) -> list[Operation]:
+    done = [Operation("DONE", ())]
+    file = _map_file(prompt)
+    if sight is None or sight.here is None or file is None or _answer(prompt, sight):
+        return done
+    seen = [(STAIRS, place) for place in sight.shown(">")]
+    if sight.is_frontier(sight.here):
+        seen.append((DONE, sight.here))
+    if not seen:
+        return done
+    if "SEARCH" in prompt.offered and not prompt.asked:
+        return [_search(file, sight)]
+    known = _known(prompt)
+    writes = list(_writes(prompt, file, sight, ((what, place) for what, place in seen if place not in known[what])))
+    written = sum(operation.name in ("UPSERT", "APPEND") for operation in prompt.asked)
+    refused = bool(prompt.results) and _KEY_OF_TWO in prompt.results[-1]
+    if not writes or (written and not refused) or written > len(seen):
+        return done
+    # Whether the table's keys have the level in them shows when the first write is answered.
+    return writes if file.kind == "table" and not file.lines else writes + done
+
+
+def _writes(prompt: Prompt, file: FileEntry, sight: Sight, notes: Iterable[tuple[str, Place]]) -> Iterable[Operation]:
+    for what, (x, y) in notes:
+        text = f"L{sight.level} {what}"
+        if file.kind == "table" and "UPSERT" in prompt.offered:
+            flat = any(_KEY_OF_TWO in result for result in prompt.results) or _has_flat_rows(prompt)
+            yield Operation("UPSERT", (file.name, f"{x},{y}" if flat else f"{sight.level},{x},{y}", text))
+        elif file.kind == "log" and "APPEND" in prompt.offered:
+            yield Operation("APPEND", (file.name, f"{text} at {sight.level},{x},{y}"))
+
+
+def _has_flat_rows(prompt: Prompt) -> bool:
+    """Whether a search has shown rows whose keys are x and y alone."""
+    return re.search(r"^\d+: \d+,\d+ \|", "\n".join(prompt.results), re.M) is not None

@@ -1,0 +1,176 @@
+"""An observation of NetHack or MiniHack, read back into facts: all that `scripted:explorer` knows of the game."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from zlib import crc32
+
+Place = tuple[int, int]
+
+STEPS: dict[str, Place] = {
+    "north": (0, -1),
+    "east": (1, 0),
+    "south": (0, 1),
+    "west": (-1, 0),
+    "northeast": (1, -1),
+    "southeast": (1, 1),
+    "southwest": (-1, 1),
+    "northwest": (-1, -1),
+}
+ASIDE = tuple(STEPS)[:4]
+_OBJECTS = '$)[%!?/="(*'
+_OPEN = ".#<>_{" + _OBJECTS
+_CREATURES = re.compile(r"[A-Za-z@&':;]")
+_WALLS = "|-"
+#: Creatures that hurt whoever hits them.
+_LEAVE_ALONE = ("floating eye", "blue jelly", "acid blob", "gas spore", "cockatrice", "spotted jelly")
+
+_PARTS = re.compile(r"^message:\n(.*?)\nlanguage observation:\n(.*?)\ncursor:\n(.*?)\nmap:\n(.*?)\n\ninventory:", re.S)
+_CURSOR = re.compile(r"\(x=(\d+), y=(\d+)\)")
+_LEVEL = re.compile(r"Dlvl:(\d+)")
+_HEALTH = re.compile(r"HP:(-?\d+)\((\d+)\)")
+_BESIDE = re.compile(r"^(.+?) (?:adjacent|1 step away \(directly reachable\)) (.+)$", re.M)
+_WORD = re.compile(r"(?:north|south)?(?:east|west)|north|south")
+
+
+@dataclass(frozen=True)
+class Sight:
+    """An observation, read. `here` is None while the cursor is elsewhere, as it is during a question."""
+
+    message: str
+    here: Place | None
+    rows: tuple[str, ...]
+    level: int
+    health: tuple[int, int]
+    status: str
+    #: Direction -> name of what stands beside the player.
+    beside: dict[str, str]
+    diagonal: bool
+    step: int
+
+    def at(self, place: Place) -> str:
+        """The character at a place, ' ' where nothing is known."""
+        x, y = place
+        row = self.rows[y - 1] if 1 <= y <= len(self.rows) else ""
+        return row[x] if 0 <= x < len(row) else " "
+
+    def is_open(self, place: Place) -> bool:
+        """Whether one can walk there, for all that the map shows; creatures move on."""
+        char = self.at(place)
+        return char in _OPEN or self.is_open_door(place) or _CREATURES.match(char) is not None
+
+    def is_open_door(self, place: Place) -> bool:
+        """An open door looks like a wall that runs across the wall it stands in."""
+        char = self.at(place)
+        x, y = place
+        above, below, left, right = (self.at(p) for p in ((x, y - 1), (x, y + 1), (x - 1, y), (x + 1, y)))
+        if char == "-":
+            return above in "|+" and below in "|-+" and left != "-" and right != "-"
+        return char == "|" and left in "-+" and right in "-+" and above != "|" and below != "|"
+
+    def is_closed_door(self, place: Place) -> bool:
+        """A + that stands in a wall; elsewhere it is a book."""
+        x, y = place
+        pairs = (((x, y - 1), (x, y + 1)), ((x - 1, y), (x + 1, y)))
+        return self.at(place) == "+" and any(all(self.at(p) in _WALLS for p in pair) for pair in pairs)
+
+    def open_sides(self, place: Place) -> list[Place]:
+        """Open places around."""
+        return [near for near in around(place) if self.is_open(near)]
+
+    def is_frontier(self, place: Place) -> bool:
+        """Whether more may lie behind: something around is unknown, and what is open lies all on one side."""
+        if all(self.at(near) != " " for near in around(place)):
+            return False
+        sides = self.open_sides(place)
+        reached, grown = sides[:1], sides[:1]
+        while grown:
+            grown = [side for side in sides if side not in reached and any(touch(side, other) for other in grown)]
+            reached += grown
+        return len(reached) == len(sides)
+
+    def walk(self, avoid: str) -> dict[Place, str]:
+        """Every place that can be reached -> the first step there, nearest first; no way leads through `avoid`."""
+        assert self.here is not None, "asked during a question"
+        names = tuple(STEPS) if self.diagonal else ASIDE
+        first: dict[Place, str] = {self.here: ""}
+        queue = deque([self.here])
+        while queue:
+            place = queue.popleft()
+            for name in names:
+                target = (place[0] + STEPS[name][0], place[1] + STEPS[name][1])
+                if target not in first and self._passes(place, target, name, avoid):
+                    first[target] = first[place] or name
+                    queue.append(target)
+        return first
+
+    def _passes(self, place: Place, target: Place, name: str, avoid: str) -> bool:
+        if place == self.here and self.beside.get(name, "").endswith(_LEAVE_ALONE):
+            return False
+        if name not in ASIDE and (self.is_open_door(place) or self.is_open_door(target)):
+            return False
+        return self.at(target) not in avoid and (self.is_open(target) or self.at(target) in "`^")
+
+    @cached_property
+    def foes(self) -> list[str]:
+        """Directions of creatures beside the player that are not its own and may be hit."""
+        foes = []
+        for name, (dx, dy) in STEPS.items():
+            what = self.beside.get(name, "")
+            near = self.at((self.here[0] + dx, self.here[1] + dy)) if self.here else " "
+            if what and _CREATURES.match(near) and not what.startswith("tame ") and not what.endswith(_LEAVE_ALONE):
+                foes.append(name)
+        return foes if self.diagonal else [name for name in foes if name in ASIDE]
+
+    def shown(self, char: str) -> list[Place]:
+        """Places of a character on the map."""
+        return [(x, y) for y, row in enumerate(self.rows, 1) for x, found in enumerate(row) if found == char]
+
+    def chance(self, every: int) -> bool:
+        """True at one of `every` steps, by the step number."""
+        return pick(every, every, self.step) == 0
+
+
+def around(place: Place) -> Iterator[Place]:
+    """The eight neighbours."""
+    return ((place[0] + dx, place[1] + dy) for dx, dy in STEPS.values())
+
+
+def touch(one: Place, other: Place) -> bool:
+    """Whether two places are neighbours, or the same."""
+    return abs(one[0] - other[0]) <= 1 and abs(one[1] - other[1]) <= 1
+
+
+def pick(count: int, *of: int) -> int:
+    """A number below `count` that looks random but follows from `of`."""
+    return crc32(repr(of).encode()) % count
+
+
+def read_sight(observation: str, actions: tuple[str, ...], step: int) -> Sight | None:
+    """The observation's facts; None where it is not one of NetHack."""
+    parts = _PARTS.search(observation)
+    if parts is None:
+        return None
+    message, seen, cursor, screen = parts.groups()
+    place = _CURSOR.search(cursor)
+    *rows, status = screen.split("\n")
+    level, health = _LEVEL.search(status), _HEALTH.search(status)
+    return Sight(
+        message=message.strip(),
+        here=(int(place[1]), int(place[2])) if place and cursor.startswith("Yourself") else None,
+        rows=tuple(rows[:-1]),
+        level=int(level[1]) if level else 1,
+        health=(int(health[1]), int(health[2])) if health else (1, 1),
+        status=status,
+        beside=_beside(seen),
+        diagonal="northeast" in actions,
+        step=step,
+    )
+
+
+def _beside(seen: str) -> dict[str, str]:
+    return {way: found[1] for found in _BESIDE.finditer(seen) for way in _WORD.findall(found[2])}
