@@ -254,6 +254,8 @@ def _tell(outcome: Outcome, out: Path) -> None:
     runs = [outcome.start.run] if outcome.best is outcome.start else [outcome.start.run, outcome.best.run]
     print(f"stopped: {outcome.stopped}\n\nOn the report seeds:\n")
     print(to_markdown(build_table(runs)))
-    if outcome.best is not outcome.start:
+    if outcome.report is None:
+        print(f"\nNo comparison: {outcome.start.fault or outcome.best.fault}")
+    elif outcome.best is not outcome.start:
         print(f"\nbest against start: {outcome.report}")
     print(f"\nThe best scaffold is in {out / 'best'}; `automem table {out} --lineage` tells how it came about.")

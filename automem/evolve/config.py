@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from automem.errors import UsageError
 from automem.evolve.changes import KINDS, Kind
@@ -25,6 +25,12 @@ class Budget(BaseModel):
     max_usd: float | None = Field(None, gt=0, description="Money, at the prices below.")
     usd_per_mtok_in: float = Field(0.0, ge=0, description="Price of a million prompt tokens.")
     usd_per_mtok_out: float = Field(0.0, ge=0, description="Price of a million completion tokens.")
+
+    @model_validator(mode="after")
+    def _priced(self) -> Budget:
+        if self.max_usd is not None and not (self.usd_per_mtok_in or self.usd_per_mtok_out):
+            raise ValueError("max_usd needs the prices usd_per_mtok_in and usd_per_mtok_out")
+        return self
 
     def usd(self, cost: Cost) -> float:
         """What `cost` costs in money."""

@@ -17,20 +17,24 @@ class Lineage:
     """The rows of one evolve folder, in the order in which they were decided."""
 
     def __init__(self, folder: Path) -> None:
-        """Read `folder`/lineage.jsonl; a torn last line is dropped.
+        """Read `folder`/lineage.jsonl; a torn last line is not read, and cut off when the next row is written.
 
         Raises:
             UsageError: a row is damaged.
         """
         self._path = folder / "lineage.jsonl"
+        self._whole = 0
         self.rows = list(self._read())
 
     def append(self, row: Revision) -> None:
         """Write one row and bring it to the disk."""
+        line = row.model_dump_json().encode() + b"\n"
         with self._path.open("ab") as file:
-            file.write(row.model_dump_json().encode() + b"\n")
+            file.truncate(self._whole)
+            file.write(line)
             file.flush()
             os.fsync(file.fileno())
+        self._whole += len(line)
         self.rows.append(row)
 
     def find(self, revision: int, attempt: int, continuation: int) -> Revision | None:
@@ -49,8 +53,7 @@ class Lineage:
             return
         data = self._path.read_bytes()
         whole = data[: data.rfind(b"\n") + 1]
-        if whole != data:
-            os.truncate(self._path, len(whole))
+        self._whole = len(whole)
         for number, line in enumerate(whole.splitlines(), 1):
             try:
                 yield Revision.model_validate(json.loads(line))

@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,12 +43,15 @@ class BudgetUsedUp(Exception):
 
 @dataclass(frozen=True)
 class Outcome:
-    """How the loop ended: why it stopped, and the start and the best on the report seeds."""
+    """How the loop ended: why it stopped, and the start and the best on the report seeds.
+
+    `report` compares the two; None where one of them failed in play there.
+    """
 
     stopped: str
     start: Played
     best: Played
-    report: GateResult
+    report: GateResult | None
 
 
 class Evolution:
@@ -63,7 +66,7 @@ class Evolution:
         self._gate = gate
         self._evaluator = provenance.evaluator_digest(config.env)
         self._base_cost = Cost()
-        self._check_evaluator()
+        self._same_evaluator(folder, {row.evaluator for row in self.lineage.rows})
 
     def run(self, start: Scaffold, control: bool = False) -> Outcome:
         """Improve `start` until the budget is used up or a revision finds nothing better.
@@ -90,7 +93,10 @@ class Evolution:
         """The scaffold to go on from, and its gate run."""
         scores = self._play("gate", start, self.config.gate_seeds)
         self._base_cost = scores.cost
-        self._keep(start)
+        if scores.fault:
+            raise RunError(f"'{start.name}' itself fails in play: {scores.fault}", "mend it before it is improved")
+        if not self.lineage.accepted():
+            self._keep(start)
         return start, scores
 
     def _revise(self, revision: int, best: Scaffold, scores: Played) -> tuple[Scaffold, Played] | None:
@@ -101,8 +107,9 @@ class Evolution:
                 slot = (revision, attempt, continuation)
                 row = self.lineage.find(*slot) or self._decide(slot, best, scores, failed)
                 if row.verdict == "accepted":
-                    accepted = load(str((self.folder / row.folder / "candidate").resolve()))
-                    self._keep(accepted)
+                    accepted = self._candidate(row.folder, row.digest)
+                    if row is self.lineage.accepted()[-1]:
+                        self._keep(accepted)
                     return accepted, self._play("gate", accepted, self.config.gate_seeds)
                 if row.verdict == "empty":
                     break  # there is nothing to mend
@@ -134,7 +141,7 @@ class Evolution:
             proposal_cost=proposed.cost,
         )
         if proposed.verdict is None:
-            row = self._gate_candidate(row, scores)
+            row = self._gate_candidate(row, self._candidate(name, proposed.digest), scores)
         self.lineage.append(row)
         self._say(f"  {row.verdict}: {row.reason}")
         if row.verdict == "outage":
@@ -167,8 +174,14 @@ class Evolution:
             write_atomically(done, proposed.model_dump_json(indent=2) + "\n")
         return proposed
 
-    def _gate_candidate(self, row: Revision, scores: Played) -> Revision:
-        candidate = load(str((self.folder / row.folder / "candidate").resolve()))
+    def _candidate(self, folder: str, digest: str | None) -> Scaffold:
+        """The candidate of a proposal, as it was checked."""
+        candidate = load(str((self.folder / folder / "candidate").resolve()))
+        if candidate.digest != digest:
+            raise UsageError(f"{candidate.folder} is no longer what was checked", "put it back, or start a new folder")
+        return candidate
+
+    def _gate_candidate(self, row: Revision, candidate: Scaffold, scores: Played) -> Revision:
         changes = [{"kind": change.kind, "title": change.title} for change in claimed(candidate)]
         row = row.model_copy(update={"scaffold": candidate.name, "digest": candidate.digest, "changes": changes})
         if twin := self._twin(candidate):
@@ -198,6 +211,9 @@ class Evolution:
     def _control(self, best: Scaffold, scores: Played) -> None:
         """A/A: the unchanged scaffold once more, with other sampling seeds. What differs is noise."""
         again = self._play("control", best, self.config.gate_seeds, repeat=1)
+        self._base_cost += again.cost
+        if again.fault:
+            raise RunError(f"'{best.name}' fails in the A/A control: {again.fault}", "mend it before it is improved")
         result = self._gate.decide(scores.scores, again.scores)
         write_atomically(self.folder / "control.json", json.dumps(result.data(), indent=2) + "\n")
         self._say(
@@ -207,16 +223,19 @@ class Evolution:
     def _report(self, stopped: str, start: Scaffold, best: Scaffold) -> Outcome:
         before = self._play("report", start, self.config.report_seeds)
         after = before if best.digest == start.digest else self._play("report", best, self.config.report_seeds)
-        return Outcome(stopped, before, after, self._gate.decide(before.scores, after.scores))
+        whole = not (before.fault or after.fault)
+        return Outcome(stopped, before, after, self._gate.decide(before.scores, after.scores) if whole else None)
 
     def _play(self, purpose: str, scaffold: Scaffold, seeds: Sequence[int], repeat: int = 0) -> Played:
         folder = self.folder / "plays" / f"{purpose}-{scaffold.digest}"
+        if (folder / "run.json").is_file():
+            self._same_evaluator(folder, {RunFolder.read(folder).record.get("evaluator")})
         return play(self._game, scaffold, seeds, folder, repeat)
 
     def _keep(self, best: Scaffold) -> None:
         """Make `best/` a copy of the best, whole at every moment."""
         target, fresh, old = self.folder / "best", self.folder / "best.new", self.folder / "best.old"
-        if target.is_dir() and load(str(target.resolve())).digest == best.digest:
+        if _holds(target, best.digest):
             return
         shutil.rmtree(fresh, ignore_errors=True)
         shutil.rmtree(old, ignore_errors=True)
@@ -234,16 +253,24 @@ class Evolution:
         if reached := self.config.budget.reached(self._spent() + (coming or Cost())):
             raise BudgetUsedUp(reached)
 
-    def _check_evaluator(self) -> None:
-        if others := {row.evaluator for row in self.lineage.rows} - {self._evaluator}:
+    def _same_evaluator(self, place: Path, evaluators: Set[str | None]) -> None:
+        if others := evaluators - {self._evaluator}:
             raise UsageError(
-                f"{self.folder}: its rows were scored by another evaluator ({', '.join(others)}), "
-                f"this one is {self._evaluator}",
+                f"{place} was scored by another evaluator ({', '.join(map(str, others))}), this one is "
+                f"{self._evaluator}",
                 "scores of different code are not compared: start a new folder",
             )
 
     def _say(self, text: str) -> None:
         print(text, file=sys.stderr, flush=True)
+
+
+def _holds(folder: Path, digest: str) -> bool:
+    """Whether the scaffold with this digest stands in `folder`, whole."""
+    try:
+        return load(str(folder.resolve())).digest == digest
+    except UsageError:
+        return False
 
 
 @contextmanager
@@ -255,9 +282,16 @@ def opened(folder: Path, config: EvolveConfig) -> Iterator[None]:
     """
     config.check_seeds()
     file = folder / "evolve.json"
-    if folder.exists() and not file.is_file() and any(folder.iterdir()):
+    if folder.is_file():
+        raise UsageError(f"-o {folder}: there is a file of that name")
+    names = [path.name for path in folder.iterdir()] if folder.is_dir() and not file.is_file() else []
+    # What a start that was killed at once may have left.
+    if any(name != "run.lock" and not name.startswith(".evolve.json.") for name in names):
         raise UsageError(f"-o {folder}: the folder holds something else", "choose a new folder")
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunError(f"cannot make {folder}: {error.strerror}") from error
     with locked(folder / "run.lock"):
         if file.is_file() and (differences := config.differences(read_config(folder))):
             raise UsageError(f"{folder} was made with other settings: {'; '.join(differences)}", "choose another -o")

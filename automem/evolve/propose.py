@@ -14,11 +14,15 @@ from automem.results.plays import Cost
 
 
 class Proposed(BaseModel):
-    """`proposal.json`: what the proposer did and what the check said. No `verdict` yet: it is to be played."""
+    """`proposal.json`: what the proposer did and what the check said.
+
+    No `verdict` yet: it is to be played, as it was checked; `digest` tells that it still is.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
     verdict: Verdict | None = None
+    digest: str | None = None
     reason: str = ""
     analysis: str = ""
     repaired: bool = False
@@ -41,9 +45,9 @@ def propose_and_check(proposer: Proposer, assignment: Assignment, env: str) -> P
         analysis = "\n\n".join(analyses)
         if not any(assignment.output.iterdir()):
             return Proposed(verdict="empty", reason="nothing was proposed", analysis=analysis, cost=cost)
-        problems = _problems(assignment, env)
+        digest, problems = _checked(assignment, env)
         if not problems:
-            return Proposed(analysis=analysis, repaired=repaired, cost=cost)
+            return Proposed(digest=digest, analysis=analysis, repaired=repaired, cost=cost)
         assignment = replace(
             assignment,
             errors="\n".join(f"- {problem}" for problem in problems),
@@ -57,9 +61,11 @@ def _left(budget: int | None, used: int) -> int | None:
     return None if budget is None else max(0, budget - used)
 
 
-def _problems(assignment: Assignment, env: str) -> list[str]:
+def _checked(assignment: Assignment, env: str) -> tuple[str | None, list[str]]:
+    """Digest of the candidate, and what speaks against it."""
     try:
-        _, problems = check_candidate(assignment.output, assignment.scaffold, env, assignment.allowed)
+        candidate, problems = check_candidate(assignment.output, assignment.scaffold, env, assignment.allowed)
     except (UsageError, ScaffoldFailure) as error:
-        return [str(error)]
-    return problems
+        # A file's name need not be text.
+        return None, [str(error).encode(errors="backslashreplace").decode()]
+    return candidate.digest, problems

@@ -20,6 +20,9 @@ from automem.results.behaviour import read_behaviour
 from automem.scaffold.spec import Scaffold
 from automem.trace import read_result
 
+#: Failures that are the candidate's own, and come again when it is played again.
+_OWN = ("scaffold", "limit")
+
 
 class Cost(BaseModel):
     """What something cost: model calls, tokens, seconds. Adds up."""
@@ -67,7 +70,8 @@ class Played:
 def play(game: Game, scaffold: Scaffold, seeds: Sequence[int], folder: Path, repeat: int = 0) -> Played:
     """Play `scaffold` on `seeds` into `folder`, or read it from there when it was played before.
 
-    `fault` is set when the scaffold itself failed in an episode. Failures on any other side decide nothing.
+    `fault` is set when the scaffold itself failed in an episode, or used up the episode's limits. Failures on
+    any other side decide nothing.
 
     Raises:
         RunError: some episodes failed for reasons that are not the scaffold's; the candidate waits.
@@ -88,8 +92,8 @@ def play(game: Game, scaffold: Scaffold, seeds: Sequence[int], folder: Path, rep
     began = time.monotonic()
     played = play_run(folder, config, scaffold, game.make_models(), game.jobs)
     seconds = time.monotonic() - began
-    faults = [result for result in played.failures if result.failure == "scaffold"]
-    others = [result for result in played.failures if result.failure != "scaffold"]
+    faults = [result for result in played.failures if result.failure in _OWN]
+    others = [result for result in played.failures if result.failure not in _OWN]
     if others:
         raise RunError(
             f"{len(others)} episodes of '{scaffold.name}' failed ({others[0].failure}): {others[0].message}",
