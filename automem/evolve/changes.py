@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
+
+from jinja2 import Environment, TemplateSyntaxError, nodes
 
 from automem.errors import UsageError, did_you_mean
 from automem.scaffold.spec import Scaffold
@@ -20,9 +22,10 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 #: Kinds of which a revision needs at least one: wording alone is not a revision.
 STRUCTURAL: frozenset[Kind] = frozenset({"memory-structure", "observation-processing", "action-guard"})
 
-_ENTRY = re.compile(r"^## +([a-z-]+) *: *(\S.*)$", re.MULTILINE)
+_WORDS: frozenset[Kind] = frozenset({"memory-prompt", "task-advice"})
+_ENTRY = re.compile(r"^## +([^:\n]+?) *: *(\S.*)$", re.MULTILINE)
 #: Keys of scaffold.yaml that say how operations are written, not how memory is built.
-_WORDING = ("dialect", "constrained", "examples", "plan")
+_WORDING = ("dialect", "constrained", "plan")
 _IGNORED = ("name", "parent", "about", "env")
 _OF_FUNCTION: Mapping[str, Kind] = {
     "observe": "observation-processing",
@@ -31,8 +34,10 @@ _OF_FUNCTION: Mapping[str, Kind] = {
     "guard": "action-guard",
     "repair": "action-guard",
 }
-#: What a template shows beyond its own words.
-_SHOWN = re.compile(r"\bmemory\.(?:text|tail)\([^)]*\)|\bblocks\b|\bstate\b|\bhistory\.\w+")
+_PROMPTS = ("system.j2", "log.j2", "plan.j2", "gameplay.j2")
+#: What a template shows beyond its own words: these variables, and these of the shipped partials.
+_SHOWING = frozenset({"observation", "state", "history", "memory", "blocks"})
+_PARTIALS = frozenset({"automem/observation.j2", "automem/memory.j2"})
 
 
 @dataclass(frozen=True)
@@ -69,12 +74,7 @@ def found(parent: Scaffold, candidate: Scaffold) -> list[frozenset[Kind]]:
     the game.
     """
     changes = [*_yaml_changes(parent, candidate), *_logic_changes(parent.logic or "", candidate.logic or "")]
-    wording: frozenset[Kind] = frozenset({"memory-prompt", "task-advice"})
-    for name in sorted({*parent.prompts, *candidate.prompts}):
-        before, after = parent.prompts.get(name, ""), candidate.prompts.get(name, "")
-        if before != after:
-            shows_more = set(_SHOWN.findall(after)) - set(_SHOWN.findall(before))
-            changes.append(frozenset({"observation-processing"}) if shows_more else wording)
+    changes += _prompt_changes(parent.prompts, candidate.prompts)
     if parent.initial != candidate.initial:
         changes.append(_initial_change(parent.initial, candidate.initial))
     return list(dict.fromkeys(changes))
@@ -85,10 +85,71 @@ def _yaml_changes(parent: Scaffold, candidate: Scaffold) -> Iterable[frozenset[K
     for key in before:
         if key in _IGNORED or _without_words(before[key]) == _without_words(after[key]):
             continue
-        yield frozenset({"memory-prompt" if key in _WORDING else "memory-structure"})
+        if key == "examples":
+            yield _WORDS
+        else:
+            yield frozenset({"memory-prompt" if key in _WORDING else "memory-structure"})
     old, new = _words(before["files"]), _words(after["files"])
     if any(old[name] != new[name] for name in old.keys() & new.keys()):
-        yield frozenset({"memory-prompt", "task-advice"})
+        yield _WORDS
+
+
+def _prompt_changes(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[frozenset[Kind]]:
+    """Each prompt that changed: it shows something that it did not show before, or it words things otherwise."""
+    revealing: set[str] = set()
+    for name in _PROMPTS:
+        old, new = _Sight(before, name), _Sight(after, name)
+        if new.shown - old.shown:
+            revealing |= new.files
+    for name in sorted({*before, *after}):
+        if before.get(name, "") != after.get(name, ""):
+            yield frozenset({"observation-processing"}) if name in revealing else _WORDS
+
+
+class _Sight:
+    """What a prompt shows, the partials that it includes taken together with it."""
+
+    def __init__(self, prompts: Mapping[str, str], name: str) -> None:
+        self.files: set[str] = set()
+        self.shown: set[str] = set()
+        self._prompts = prompts
+        self._read(name)
+
+    def _read(self, name: str) -> None:
+        if name in _PARTIALS:
+            self.shown.add(name)
+        if name in self.files or name not in self._prompts:
+            return
+        self.files.add(name)
+        try:
+            tree = Environment().parse(self._prompts[name])
+            self.shown.update(filter(None, map(_shown, tree.find_all(nodes.Expr))))
+        except (TemplateSyntaxError, RecursionError, ValueError):
+            return  # the check will say so
+        for include in tree.find_all(nodes.Include):
+            if isinstance(include.template, nodes.Const):
+                self._read(include.template.value)
+
+
+def _shown(node: nodes.Node) -> str | None:
+    """`memory.text('notes.txt')` and the like, as it stands in a template; None for anything else."""
+    match node:
+        case nodes.Name(name=name):
+            return name if name in _SHOWING else None
+        case nodes.Getattr(node=inner, attr=attribute):
+            told = f".{attribute}"
+        case nodes.Getitem(node=inner, arg=argument):
+            told = f"[{_constant(argument)}]"
+        case nodes.Call(node=inner, args=arguments):
+            told = f"({', '.join(map(_constant, arguments))})"
+        case _:
+            return None
+    base = _shown(inner)
+    return f"{base}{told}" if base else None
+
+
+def _constant(node: nodes.Node) -> str:
+    return repr(node.value) if isinstance(node, nodes.Const) else "…"
 
 
 def _without_words(value: Any) -> Any:
@@ -126,6 +187,8 @@ def _functions(source: str) -> dict[str, str]:
         body = ast.parse(source).body
     except SyntaxError as error:
         raise UsageError(f"logic.py, line {error.lineno}: {error.msg}") from error
+    except (ValueError, MemoryError, RecursionError) as error:
+        raise UsageError(f"logic.py cannot be read as Python: {error or 'nested too deep'}") from error
     return {getattr(node, "name", f"#{number}"): ast.dump(node) for number, node in enumerate(body)}
 
 

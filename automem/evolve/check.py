@@ -16,6 +16,7 @@ from automem.errors import AutoMemError
 from automem.evolve.changes import STRUCTURAL, Kind, claimed, found
 from automem.grammar import OPERATIONS
 from automem.memory.kinds import ACCEPTS
+from automem.memory.kinds import Kind as FileKind
 from automem.play.check import check_scaffold
 from automem.scaffold.spec import Scaffold, load
 
@@ -56,26 +57,32 @@ def _kinds(parent: Scaffold, candidate: Scaffold, allowed: frozenset[Kind]) -> I
             yield f"a change of kind {' or '.join(sorted(kinds))} is not allowed here"
     for kind in sorted(claims - allowed):
         yield f"CHANGES.md claims a change of kind {kind}, which is not allowed here"
-    if shown and not any(kinds & STRUCTURAL for kinds in shown):
-        yield "no structural change: wording alone is not a revision"
+    for kind in sorted((claims & STRUCTURAL).difference(*shown)):
+        yield f"CHANGES.md claims a change of kind {kind}, which the files do not show"
+    if not any(kinds & STRUCTURAL for kinds in shown):
+        yield f"no structural change: {'wording alone' if shown else 'another name'} is not a revision"
 
 
 def _memory_kept(parent: Scaffold, candidate: Scaffold) -> Iterator[str]:
     """The model still decides what is stored and fetched, if it did before."""
-    before, after = parent.spec.operations, candidate.spec.operations
-    for what, old, new in (
-        ("write to memory in LOG", before.log, after.log),
-        ("read memory in PLAN", before.plan, after.plan),
-    ):
-        wanted = "writes" if what.startswith("write") else "reads"
-        if _offers(old, wanted) and not _offers(new, wanted):
-            yield f"the model can no longer {what}: keep its operations in scaffold.yaml"
-    if _offers(before.log, "writes") and not any(ACCEPTS[file.kind] for file in candidate.spec.files):
-        yield "no file is left that the model can write"
+    if _stores(parent) and not _stores(candidate):
+        yield "the model can no longer write to memory in LOG: offer it operations there, and files that take them"
+    if _fetches(parent) and not _fetches(candidate):
+        yield "the model can no longer read memory in PLAN: keep its operations in scaffold.yaml"
 
 
-def _offers(names: list[str], what: str) -> bool:
-    return any(getattr(OPERATIONS[name], what) for name in names)
+def _stores(scaffold: Scaffold) -> bool:
+    """Whether there is a file, or one can be made, that some operation of LOG puts text into."""
+    offered = set(scaffold.spec.operations.log) - {"DELETE"}
+    kinds: set[FileKind] = {file.kind for file in scaffold.spec.files}
+    if "CREATE" in offered:
+        kinds.add("log")
+    return any(offered & set(ACCEPTS[kind]) for kind in kinds)
+
+
+def _fetches(scaffold: Scaffold) -> bool:
+    """Whether some operation of PLAN brings text from memory; a count of lines does not."""
+    return any(OPERATIONS[name].reads for name in scaffold.spec.operations.plan if name != "COUNT")
 
 
 def _limits_kept(parent: Scaffold, candidate: Scaffold) -> Iterator[str]:
@@ -86,3 +93,7 @@ def _limits_kept(parent: Scaffold, candidate: Scaffold) -> Iterator[str]:
             new = after[key]
             if old is not None and (new is None or new > old):
                 yield f"{group}.{key} is {new}, above the {old} it was: limits stay where they were"
+    most = max([parent.spec.memory.file_chars, *(file.max_chars or 0 for file in parent.spec.files)])
+    for file in candidate.spec.files:
+        if file.max_chars and file.max_chars > most:
+            yield f"max_chars of {file.name} is {file.max_chars}, above the {most} that a file might have"

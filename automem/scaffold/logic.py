@@ -39,6 +39,10 @@ _POLICY: monty.OSPolicy = {
     "random_start": {"seed": 0},
 }
 _PRINTED_BYTES = 65_536
+#: Characters of what a function returns: a reason or an action, and all texts of a dict together. They go into
+#: prompts, memory and traces.
+_SAID = 2_000
+_TEXTS = 500_000
 
 
 class Logic:
@@ -77,6 +81,7 @@ class Logic:
         reason = self.call("guard", action, state, history, step=step)
         if reason is not None and not isinstance(reason, str):
             raise self._wrong("guard", reason, "a text or None", step)
+        self._check_size("guard", len(reason or ""), _SAID, step)
         return reason
 
     def repair(self, action: str, step: int) -> str:
@@ -84,13 +89,19 @@ class Logic:
         repaired = self.call("repair", action, step=step)
         if not isinstance(repaired, str):
             raise self._wrong("repair", repaired, "a text", step)
+        self._check_size("repair", len(repaired), _SAID, step)
         return repaired
 
     def _texts(self, function: str, *args: Any, step: int) -> dict[str, str]:
         value = self.call(function, *args, step=step)
         if not isinstance(value, dict) or not all(isinstance(x, str) for pair in value.items() for x in pair):
             raise self._wrong(function, value, "a dict of texts", step)
+        self._check_size(function, sum(len(x) for pair in value.items() for x in pair), _TEXTS, step)
         return value
+
+    def _check_size(self, function: str, size: int, most: int, step: int) -> None:
+        if size > most:
+            raise self._failure(f"in {function}, step {step}: returned {size} characters, at most {most} are allowed")
 
     def _wrong(self, function: str, value: Any, expected: str, step: int) -> ScaffoldFailure:
         return self._failure(f"in {function}, step {step}: returned {type(value).__name__}, expected {expected}")
