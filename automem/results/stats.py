@@ -66,6 +66,8 @@ def sign_flip_p(before: Sequence[float], after: Sequence[float], seed: int = 0) 
     differences = np.array([b - a for a, b in zip(before, after, strict=True)])
     if not len(differences):
         raise ValueError("no pairs to compare")
+    if len(differences) == 1:  # which scipy refuses
+        return 0.5 if differences[0] > 0 else 1.0
     found = permutation_test(
         (differences,),
         np.mean,
