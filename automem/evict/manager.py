@@ -1,0 +1,91 @@
+"""`ContextManager`: chat messages in, chat messages out, for anybody's agent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from automem.evict.counting import MESSAGE_TOKENS, Count, approximate_tokens
+from automem.evict.evictor import Evicted, Evictor, Limits
+from automem.evict.policies.base import Policy
+from automem.evict.units import ChatMessage, Unit, units_from_messages
+
+
+class ContextManager:
+    """Keeps one conversation within its limits.
+
+        manager = ContextManager(make("lre:scorer.json"), Limits(window=28_000))
+        messages = manager(messages)
+
+    Call it before every request, either with the list it gave last and what came since, or with everything every
+    time. Messages are given back as they came, in their order; tool calls are never parted from their results.
+    A list that continues neither is a new conversation.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        limits: Limits,
+        count: Count = approximate_tokens,
+        per_message: int = MESSAGE_TOKENS,
+        pin: Callable[[Unit], bool] | None = None,
+    ) -> None:
+        """`count` is the tokenizer of the model that reads the messages; `pin` pins further units when they come."""
+        self._policy = policy
+        self._limits = limits
+        self._count = count
+        self._per_message = per_message
+        self._pin = pin
+        self._start()
+
+    def _start(self) -> None:
+        self._evictor = Evictor(self._policy, self._limits)
+        self._all: list[ChatMessage] = []
+        self._given: list[ChatMessage] = []
+        self._units: list[Unit] = []
+        self._live: list[Unit] = []
+
+    @property
+    def archive(self) -> list[Evicted]:
+        """What was evicted, with scores."""
+        return self._evictor.archive
+
+    @property
+    def peak(self) -> int:
+        """Tokens of the longest list given back."""
+        return self._evictor.peak
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of the list given back last."""
+        return sum(unit.tokens for unit in self._live)
+
+    def __call__(self, messages: Sequence[ChatMessage]) -> list[Any]:
+        """The messages to send.
+
+        Raises:
+            PinsOverBudget: pins and live turn are longer than the window.
+            UsageError: a tool result without its call.
+        """
+        self._take(list(messages))
+        self._live = self._evictor(self._units)
+        self._given = [message for unit in self._live for message in unit.messages]
+        return list(self._given)
+
+    def _take(self, messages: list[ChatMessage]) -> None:
+        """Note what is new, and make the last unit anew: its results may only just have come."""
+        known = next((known for known in (self._all, self._given) if messages[: len(known)] == known), None)
+        if known is None:
+            self._start()
+            known = []
+        new = messages[len(known) :]
+        self._all += new
+        open_unit = self._units.pop() if self._units and self._units[-1].kind == "step" else None
+        tail = [*(open_unit.messages if open_unit else ()), *new]
+        made = units_from_messages(tail, self._count, self._per_message, self._units)
+        self._units += [self._pinned(unit) for unit in made]
+
+    def _pinned(self, unit: Unit) -> Unit:
+        if unit.pinned or self._pin is None or not self._pin(unit):
+            return unit
+        return Unit(unit.index, unit.text, unit.tokens, unit.kind, True, unit.messages)

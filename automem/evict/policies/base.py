@@ -1,0 +1,60 @@
+"""`Policy`, and the names by which policies are made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Protocol
+
+from automem.errors import UsageError, did_you_mean
+from automem.evict.select import Fill
+from automem.evict.units import Unit
+
+#: Name -> where its class is; imported only when asked for.
+POLICIES = {
+    "full": "simple:Full",
+    "window": "simple:Window",
+    "lru": "simple:LeastRecentlyUsed",
+    "tfidf": "lexical:TfIdf",
+    "bm25": "lexical:Bm25",
+    "embedding": "embedding:Embedding",
+    "lre": "lre:Learned",
+}
+
+
+class Policy(Protocol):
+    """Scores history before anybody knows what will be asked: a policy sees the units so far and nothing else.
+
+    `fill` is how scores and token costs become a choice.
+    """
+
+    name: str
+    fill: Fill
+
+    def scores(self, units: Sequence[Unit]) -> Sequence[float]:
+        """One score for each unit of the whole history so far, evicted ones included; higher is worth more."""
+        ...
+
+
+def make(name: str) -> Policy:
+    """The policy `name`; `lre:PATH` names the file of its scorer.
+
+    Raises:
+        UsageError: no such policy, no scorer, or a package is missing.
+    """
+    kind, _, argument = name.partition(":")
+    if kind not in POLICIES:
+        raise UsageError(f"unknown eviction policy '{kind}'", did_you_mean(kind, POLICIES))
+    module, _, attribute = POLICIES[kind].partition(":")
+    made = getattr(import_module(f"automem.evict.policies.{module}"), attribute)
+    if kind == "lre" and not argument:
+        raise UsageError("the policy lre needs a scorer", "name its file: lre:PATH")
+    if argument and kind != "lre":
+        raise UsageError(f"the policy {kind} takes no argument", f"given: {argument}")
+    policy: Policy = made.load(argument) if kind == "lre" else made()
+    return policy
+
+
+def query(units: Sequence[Unit]) -> str:
+    """What the agent is about, as far as it is known: pins and the live turn. Nothing of the future."""
+    return "\n".join(unit.text for unit in units if unit.pinned or unit is units[-1])

@@ -1,0 +1,61 @@
+"""The policy `embedding`: likeness to what the agent is about, by a frozen sentence encoder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from automem.errors import UsageError
+from automem.evict.policies.base import query
+from automem.evict.select import by_density
+from automem.evict.units import Unit
+
+#: Texts in, one vector for each out, of shape (texts, dimensions).
+Encoder = Callable[[list[str]], NDArray[Any]]
+MODEL = "sentence-transformers/all-MiniLM-L6-v2"
+
+
+class Embedding:
+    """Cosine of each unit with pins and live turn. A text is encoded once."""
+
+    name = "embedding"
+    fill = staticmethod(by_density)
+
+    def __init__(self, encoder: Encoder | None = None) -> None:
+        self._encode = encoder or sentence_encoder()
+        self._vectors: dict[str, NDArray[Any]] = {}
+
+    def scores(self, units: Sequence[Unit]) -> Sequence[float]:
+        """The cosine for each unit, moved to [0, 1] so that length always counts against a unit."""
+        if not units:
+            return []
+        asked = query(units)
+        vectors = self._embed([*(unit.text for unit in units), asked])
+        return [float(value) for value in (1.0 + vectors[:-1] @ vectors[-1]) / 2.0]
+
+    def _embed(self, texts: list[str]) -> NDArray[Any]:
+        fresh = [text for text in dict.fromkeys(texts) if text not in self._vectors]
+        if fresh:
+            made = np.asarray(self._encode(fresh), dtype=np.float64)
+            made /= np.maximum(np.linalg.norm(made, axis=1, keepdims=True), 1e-12)
+            self._vectors.update(zip(fresh, made, strict=True))
+        return np.stack([self._vectors[text] for text in texts])
+
+
+def sentence_encoder(model: str = MODEL) -> Encoder:
+    """The encoder `model` of sentence-transformers: a name that it can load, or a folder."""
+    try:
+        from sentence_transformers import SentenceTransformer
+    except ModuleNotFoundError as missing:
+        hint = "pip install 'automem[evict-embed]'"
+        raise UsageError("the policy embedding needs the package sentence-transformers", hint) from missing
+    loaded = SentenceTransformer(model)
+
+    def encode(texts: list[str]) -> NDArray[Any]:
+        vectors: NDArray[Any] = loaded.encode(texts, show_progress_bar=False)
+        return vectors
+
+    return encode
