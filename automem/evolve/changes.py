@@ -35,6 +35,8 @@ _OF_FUNCTION: Mapping[str, Kind] = {
     "repair": "action-guard",
 }
 _PROMPTS = ("system.j2", "log.j2", "plan.j2", "gameplay.j2")
+#: Stands for top-level code of which it cannot be told what it is about.
+_ANY = ""
 #: What a template shows beyond its own words: these variables, and these of the shipped partials.
 _SHOWING = frozenset({"observation", "state", "history", "memory", "blocks"})
 _PARTIALS = frozenset({"automem/observation.j2", "automem/memory.j2"})
@@ -172,25 +174,60 @@ def _initial_change(before: Mapping[str, str], after: Mapping[str, str]) -> froz
 
 
 def _logic_changes(before: str, after: str) -> Iterable[frozenset[Kind]]:
-    """A function that changed, by its kind; other code that changed counts for every function there is."""
+    """A function that changed, or of which code that it uses changed, by its kind."""
     old, new = _functions(before), _functions(after)
-    names = {name for name in {*old, *new} if name in _OF_FUNCTION}
-    shared_changed = _rest(old) != _rest(new)
-    for name in sorted(names):
-        if shared_changed or old.get(name) != new.get(name):
+    for name in sorted({*old, *new}):
+        if old.get(name) != new.get(name):
             yield frozenset({_OF_FUNCTION[name]})
 
 
-def _functions(source: str) -> dict[str, str]:
-    """Top-level statements by the name they define (else by position), normalised."""
+def _functions(source: str) -> dict[str, dict[str, list[str]]]:
+    """Each function of the scaffold with the top-level code that it can reach by name, normalised."""
     try:
-        body = ast.parse(source).body
+        body = _without_docstrings(ast.parse(source)).body
     except SyntaxError as error:
         raise UsageError(f"logic.py, line {error.lineno}: {error.msg}") from error
     except (ValueError, MemoryError, RecursionError) as error:
         raise UsageError(f"logic.py cannot be read as Python: {error or 'nested too deep'}") from error
-    return {getattr(node, "name", f"#{number}"): ast.dump(node) for number, node in enumerate(body)}
+    parts: dict[str, list[ast.stmt]] = {}
+    for node in body:
+        for name in _defined(node):
+            parts.setdefault(name, []).append(node)
+    return {name: _reached(name, parts) for name in parts if name in _OF_FUNCTION}
 
 
-def _rest(functions: Mapping[str, str]) -> list[str]:
-    return [dump for name, dump in functions.items() if name not in _OF_FUNCTION]
+def _without_docstrings(tree: ast.Module) -> ast.Module:
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.FunctionDef, ast.ClassDef)):
+            node.body = [line for line in node.body if not _is_text(line)]
+    return tree
+
+
+def _is_text(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+def _reached(function: str, parts: Mapping[str, list[ast.stmt]]) -> dict[str, list[str]]:
+    reached: dict[str, list[str]] = {}
+    rest = [function, _ANY]
+    while rest:
+        name = rest.pop()
+        if name in parts and name not in reached:
+            reached[name] = [ast.dump(node) for node in parts[name]]
+            rest += [used.id for node in parts[name] for used in ast.walk(node) if isinstance(used, ast.Name)]
+    return reached
+
+
+def _defined(node: ast.stmt) -> list[str]:
+    """The names that a top-level statement is about; `_ANY` where that cannot be told."""
+    match node:
+        case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+            return [name]
+        case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
+            return [alias.asname or alias.name.partition(".")[0] for alias in aliases]
+        case ast.Assign(targets=targets):
+            return [name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)]
+        case ast.AnnAssign(target=ast.Name(id=name)) | ast.AugAssign(target=ast.Name(id=name)):
+            return [name]
+        case _:
+            return [_ANY]

