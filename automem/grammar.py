@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -35,6 +35,15 @@ class Malformed:
 
     error: str
     source: str
+
+
+@dataclass(frozen=True)
+class Located:
+    """What `parse` found, and where: it is the reply from `start` up to `end`."""
+
+    found: Operation | Malformed
+    start: int
+    end: int
 
 
 @dataclass(frozen=True)
@@ -94,7 +103,12 @@ def _declared() -> Iterator[OperationSpec]:
 
 def parse(text: str) -> list[Operation | Malformed]:
     """All operations of a reply in the tags dialect, in written order; prose around them is ignored."""
-    found: list[Operation | Malformed] = []
+    return [located.found for located in locate(text)]
+
+
+def locate(text: str) -> list[Located]:
+    """The operations of `parse`, each with its place in the reply."""
+    found: list[Located] = []
     opened: re.Match[str] | None = None
     after_done = False
     for tag in _tags(text):
@@ -102,19 +116,23 @@ def parse(text: str) -> list[Operation | Malformed]:
         if name == "END":
             if opened:
                 body, source = text[opened.end() : tag.start()], text[opened.start() : tag.end()]
-                found.append(_closed(opened, body, source))
-            elif not after_done:
-                found.append(Malformed("<|END|> closes nothing: no operation is open before it", tag[0]))
+                found.append(Located(_closed(opened, body, source), opened.start(), tag.end()))
+            elif after_done:
+                if not text[found[-1].end : tag.start()].strip():
+                    found[-1] = replace(found[-1], end=tag.end())
+            else:
+                stray = Malformed("<|END|> closes nothing: no operation is open before it", tag[0])
+                found.append(Located(stray, tag.start(), tag.end()))
             opened, after_done = None, False
             continue
         if opened:
-            found.append(_unclosed(opened, text[opened.start() : tag.start()]))
+            found.append(_cut_short(opened, text[: tag.start()]))
         after_done = name in OPERATIONS and not OPERATIONS[name].params
         opened = None if after_done else tag
         if after_done:
-            found.append(Operation(name, ()))
+            found.append(Located(Operation(name, ()), tag.start(), tag.end()))
     if opened:
-        found.append(_unclosed(opened, text[opened.start() :]))
+        found.append(_cut_short(opened, text))
     return found
 
 
@@ -233,6 +251,11 @@ def _closed(opening: re.Match[str], body: str, source: str) -> Operation | Malfo
     if error:
         return Malformed(_with_form(error, spec, "tags"), source)
     return op
+
+
+def _cut_short(opening: re.Match[str], before: str) -> Located:
+    """An operation that the end of `before` comes upon unclosed."""
+    return Located(_unclosed(opening, before[opening.start() :]), opening.start(), len(before))
 
 
 def _unclosed(opening: re.Match[str], source: str) -> Malformed:

@@ -117,21 +117,22 @@ def _chat(call: Call) -> dict[str, Any]:
     answer: Message = {"role": "assistant", "content": call.reply}
     if call.tool_calls:
         answer["tool_calls"] = call.tool_calls
-    return {"prompt": [_message(message) for message in call.messages], "completion": [_message(answer)]}
+    return {"prompt": [wired(message) for message in call.messages], "completion": [wired(answer)]}
 
 
 def _turn(step: int, number: int, call: Call) -> dict[str, Any]:
     return {"step": step, "phase": call.phase, "role": call.role, "call": number}
 
 
-def _message(message: Message) -> dict[str, Any]:
-    wired: dict[str, Any] = dict(message)
+def wired(message: Message) -> dict[str, Any]:
+    """A message in the form of the OpenAI wire."""
+    data: dict[str, Any] = dict(message)
     if calls := message.get("tool_calls"):
-        wired["tool_calls"] = _wired(calls)
-    return wired
+        data["tool_calls"] = _calls(calls)
+    return data
 
 
-def _wired(calls: Sequence[ToolCall]) -> list[dict[str, Any]]:
+def _calls(calls: Sequence[ToolCall]) -> list[dict[str, Any]]:
     return [
         {
             "id": call["id"],

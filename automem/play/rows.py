@@ -1,0 +1,58 @@
+"""Append-only JSON lines: what is decided is written at once, and a torn last line is dropped."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from automem.errors import RunError, UsageError
+
+M = TypeVar("M", bound=BaseModel)
+
+
+class Rows(Generic[M]):
+    """The rows of one file, in the order in which they were written; none is ever changed."""
+
+    def __init__(self, path: Path, model: type[M]) -> None:
+        """Read what is there; a torn last line is cut off.
+
+        Raises:
+            UsageError: a row is damaged.
+        """
+        self._path = path
+        self._model = model
+        self.rows = list(self._read())
+
+    def append(self, row: M) -> None:
+        """Write one row and bring it to the disk.
+
+        Raises:
+            RunError: the file cannot be written.
+        """
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with self._path.open("ab") as file:
+                file.write(row.model_dump_json().encode() + b"\n")
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise RunError(f"cannot write {self._path}: {error.strerror}", "the same command goes on") from error
+        self.rows.append(row)
+
+    def _read(self) -> Iterator[M]:
+        if not self._path.exists():
+            return
+        data = self._path.read_bytes()
+        whole = data[: data.rfind(b"\n") + 1]
+        if whole != data:
+            os.truncate(self._path, len(whole))
+        for number, line in enumerate(whole.splitlines(), 1):
+            try:
+                yield self._model.model_validate(json.loads(line))
+            except (json.JSONDecodeError, ValidationError) as error:
+                raise UsageError(f"{self._path}, line {number}: damaged: {error}") from error

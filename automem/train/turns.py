@@ -1,0 +1,165 @@
+"""Turns: the calls of an agent that kept or asked its memory, read from traces that are what they say.
+
+A turn of the memory role is one; of a `merged` agent, whose PLAN is of the gameplay role, so is a PLAN call that
+only consults. Every step is checked as it is read, so that what is trained on was really said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+
+from automem.episode import EpisodeSpec, text_digest
+from automem.errors import UsageError
+from automem.grammar import OPERATIONS, Malformed, Operation, parse, parse_tool_calls, without
+from automem.messages import Message
+from automem.play.folder import RunFolder
+from automem.scaffold.spec import load
+from automem.trace import Call, Result, Step, TraceReader, read_result
+
+#: What the agent puts in place of a consulting reply of which nothing is left without its ACTION.
+_CONSULTED = "(memory consulted)"
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One memory turn: `number` is that of the call within its step."""
+
+    step: int
+    number: int
+    call: Call
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """Its place in the episode."""
+        return self.step, self.number
+
+
+@dataclass(frozen=True, eq=False)
+class Episode:
+    """A finished episode of a run, and the settings of its scaffold that reading it takes."""
+
+    run: str
+    spec: EpisodeSpec
+    path: Path
+    result: Result
+    reply_chars: int
+
+    def steps(self) -> Iterator[Step]:
+        """The steps, each checked.
+
+        Raises:
+            UsageError: the trace is not what was played; names step and call.
+        """
+        reader = TraceReader(self.path)
+        if reader.spec != self.spec:
+            raise UsageError(f"{self.path}: its header is that of another episode", _EDITED)
+        seen: str | None = None
+        for number, step in enumerate(reader.steps()):
+            if step.t != number or seen not in (None, text_digest(step.observation)):
+                raise UsageError(f"{self.path}, step {number}: it does not follow on the step before", _EDITED)
+            self._check(step)
+            seen = step.next_digest
+            yield step
+
+    def digest(self) -> str:
+        """Hash of the trace file."""
+        hasher = blake2b(digest_size=12)
+        with self.path.open("rb") as file:
+            while block := file.read(1 << 20):
+                hasher.update(block)
+        return hasher.hexdigest()
+
+    def _check(self, step: Step) -> None:
+        """The recorded operations are those of the replies, and earlier replies stand in later prompts."""
+        for number, call in enumerate(step.calls):
+            where = f"{self.path}, step {step.t}, call {number}"
+            if _said(call, self.reply_chars) != [(record.name, tuple(record.args)) for record in call.operations]:
+                raise UsageError(f"{where}: the recorded operations are not those of the reply", _EDITED)
+            earlier = earlier_calls(step.calls, number)
+            shown = [message for message in call.messages if message["role"] == "assistant"]
+            if earlier and not _repeats(shown[-len(earlier) :], earlier):
+                raise UsageError(f"{where}: an earlier reply in the prompt is not what was replied", _EDITED)
+
+
+_EDITED = "the trace was edited or is damaged: only turns that were really said are trained on"
+
+
+def episodes(runs: Sequence[RunFolder]) -> Iterator[Episode]:
+    """The finished episodes of `runs`, in the order of their configs."""
+    for run in runs:
+        limit = load(str((run.path / "scaffold").resolve())).spec.budget.reply_chars
+        for spec in run.config.specs():
+            path = run.trace_path(spec)
+            result = read_result(path) if path.is_file() else None
+            if result is not None and result.failure is None:
+                yield Episode(run.name, spec, path, result, limit)
+
+
+def turns(step: Step) -> Iterator[Turn]:
+    """The memory turns of a step."""
+    for number, call in enumerate(step.calls):
+        if call.role == "memory" or _only_consults(call):
+            yield Turn(step.t, number, call)
+
+
+def earlier_calls(calls: Sequence[Call], number: int) -> list[Call]:
+    """The calls of a step whose replies stand in the prompt of call `number`, as its last assistant messages."""
+    call = calls[number]
+    phases = ("plan", "gameplay") if call.phase == "gameplay" else (call.phase,)
+    return [before for before in calls[:number] if before.phase in phases]
+
+
+def assistant(call: Call) -> Message:
+    """The reply of a call as a chat message."""
+    message: Message = {"role": "assistant", "content": call.reply}
+    if call.tool_calls:
+        message["tool_calls"] = call.tool_calls
+    return message
+
+
+def read_runs(paths: Iterable[Path]) -> list[RunFolder]:
+    """The runs to learn from: all of one environment, played with one scaffold.
+
+    Raises:
+        UsageError: there is no run, or they differ.
+    """
+    runs = [RunFolder.read(path) for path in paths]
+    first = runs[0]
+    for run in runs[1:]:
+        for what in ("env", "options", "scaffold_digest"):
+            if getattr(run.config, what) != getattr(first.config, what):
+                raise UsageError(f"{run.name} and {first.name} differ in {what}", "train on runs of one scaffold")
+    return runs
+
+
+def _only_consults(call: Call) -> bool:
+    """Whether this PLAN call of a merged agent asks memory, and names no action."""
+    if call.phase != "plan" or any(record.name == "ACTION" for record in call.operations):
+        return False
+    asks = any(record.name in OPERATIONS and OPERATIONS[record.name].reads for record in call.operations)
+    return asks and without(call.reply, "ACTION") == call.reply
+
+
+def _said(call: Call, limit: int) -> list[tuple[str, tuple[str, ...]]]:
+    """The operations of a reply as the agent records them."""
+    if call.tool_calls:
+        found = parse_tool_calls(call.tool_calls)
+    else:
+        found = parse(call.reply[:limit])
+        if len(call.reply) > limit:
+            found.append(Malformed("", "…"))
+    return [(op.name, op.args) if isinstance(op, Operation) else ("?", (op.source,)) for op in found]
+
+
+def _repeats(shown: Sequence[Message], earlier: Sequence[Call]) -> bool:
+    """Whether the assistant messages are the replies of these calls, their ACTION cut or not."""
+    if len(shown) != len(earlier):
+        return False
+    for message, call in zip(shown, earlier, strict=True):
+        cut = without(call.reply, "ACTION").strip() or _CONSULTED
+        if message["content"] not in (call.reply, cut, cut if not call.tool_calls else cut.replace(_CONSULTED, "")):
+            return False
+    return True
