@@ -26,6 +26,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from automem.errors import ModelFailure, UsageError
 from automem.messages import Message, Usage
 from automem.models.base import Completion, Request
+from automem.models.constrain import Grammars
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -104,6 +105,7 @@ class _Asked:
     adapter: str | None
     settings: LocalSettings
     seed: int
+    guide: Any = None
     said: list[int] = field(default_factory=list)
     finish_reason: str = "length"
     complete: bool = False
@@ -116,6 +118,10 @@ class _Asked:
     def choose(self, logits: np.ndarray) -> int:
         """The next token, from float64 logits and this request's own random numbers."""
         settings = self.settings
+        if self.guide is not None:
+            allowed = self.guide.get_tokens()
+            free, logits = logits, np.full_like(logits, -np.inf)
+            logits[allowed] = free[allowed]
         if settings.temperature == 0:
             return int(logits.argmax())
         weights = np.exp((logits - logits.max()) / settings.temperature)
@@ -152,6 +158,7 @@ class _Base:
         self.limit = int(self._model.config.max_position_embeddings)
         self._ends = _ends(self._model, self.tokenizer)
         self._adapters: set[str] = set()
+        self._grammars: Grammars | None = None
 
     def add(self, adapter: Path) -> str:
         """Load an adapter, once; gives its name here.
@@ -164,6 +171,13 @@ class _Base:
             self._thread.submit(self._add, adapter, name).result()
             self._adapters.add(name)
         return name
+
+    def guide(self, pattern: str) -> Any:
+        """A guide through a regular expression that a reply must match."""
+        with self._lock:
+            if self._grammars is None:
+                self._grammars = Grammars(self.tokenizer, self.tokenizer.eos_token_id)
+        return self._grammars.guide(pattern)
 
     def submit(self, asked: _Asked) -> Future[None]:
         """Queue a request; when the future is done, `said` holds the reply.
@@ -259,6 +273,8 @@ class _Base:
             asked.finish_reason = "stop"
             return False
         asked.said.append(token)
+        if asked.guide is not None:
+            asked.guide.advance(token)
         return len(asked.said) < asked.room
 
 
@@ -330,13 +346,13 @@ class LocalModel:
         Raises:
             ModelFailure: the prompt does not fit, or the request asks for what local models do not do.
         """
-        if request.tools or request.grammar:
-            what = "native tool calls" if request.tools else "constrained decoding"
-            raise ModelFailure(f"{self.name}: no {what} in process", "use dialect: tags, or serve it with vLLM")
+        if request.tools:
+            raise ModelFailure(f"{self.name}: no native tool calls in process", "use dialect: tags, or vLLM")
         base = self._open()
         started = time.perf_counter()
         ids = await asyncio.to_thread(_prompt, base.tokenizer, messages)
-        asked = _Asked(ids, self._room(base, ids), self._adapter, self.settings, request.sampling_seed)
+        guide = await asyncio.to_thread(base.guide, request.grammar) if request.grammar else None
+        asked = _Asked(ids, self._room(base, ids), self._adapter, self.settings, request.sampling_seed, guide)
         await asyncio.wrap_future(base.submit(asked))
         if not asked.complete:
             raise RuntimeError(f"{self.name}: the batch of this request failed; another request tells why")

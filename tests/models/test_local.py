@@ -1,11 +1,13 @@
 """Local models: the same reply whatever shares the batch, one copy of the weights, adapters, clear refusals."""
 
 import asyncio
+import re
 
 import pytest
 import tiny
 
 from automem.errors import ModelFailure, UsageError
+from automem.grammar import reply_pattern
 from automem.models import make_model, model_spec
 from automem.models.base import Request
 
@@ -185,9 +187,34 @@ def test_an_adapter_of_another_base_is_refused(base, adapter, tmp_path):
 SAVED = "adapter_model.safetensors"
 
 
-@pytest.mark.parametrize("asked", [{"grammar": "a+"}, {"tools": ({"type": "function"},)}])
-async def test_what_local_models_do_not_do_is_refused(base, asked):
+async def test_native_tool_calls_are_refused(base):
     model = make_model(f"local:{base}", {})
-    with pytest.raises(ModelFailure, match="in process"):
-        await model.generate(CHATS[0], request(**asked))
+    with pytest.raises(ModelFailure, match="no native tool calls"):
+        await model.generate(CHATS[0], request(tools=({"type": "function"},)))
+    await model.close()
+
+
+@pytest.mark.parametrize("temperature", [0, 1.0, 3.0])
+async def test_a_grammar_makes_even_noise_parse(base, temperature):
+    pattern = reply_pattern(["SEARCH", "TAIL", "ACTION"], ["north", "wait"])
+    model = make_model(f"local:{base}", {"max_tokens": 60, "temperature": temperature})
+    calls = [model.generate(chat, request(n, grammar=pattern)) for n, chat in enumerate(CHATS)]
+    for completion in await asyncio.gather(*calls):
+        if completion.finish_reason == "stop":
+            assert re.fullmatch(pattern, completion.text)
+        assert completion.text.startswith(("<|SEARCH|>", "<|TAIL|>", "<|ACTION|>"))
+    with pytest.raises(ModelFailure, match="cannot be compiled"):
+        await model.generate(CHATS[0], request(grammar="a("))
+    await model.close()
+
+
+async def test_free_and_constrained_requests_share_a_batch(base):
+    model = make_model(f"local:{base}", {"max_tokens": 24})
+    grammars = ["(north|south)", None] * 4
+    calls = [
+        model.generate(chat, request(n, grammar=g)) for n, (chat, g) in enumerate(zip(CHATS, grammars, strict=True))
+    ]
+    found = [completion.text for completion in await asyncio.gather(*calls)]
+    assert set(found[::2]) <= {"north", "south"}
+    assert found[1::2] == [text for text, _, _ in await replies(base)][1::2]
     await model.close()
