@@ -24,17 +24,36 @@ DEADLY = ("lava", "water", "deep water", "trap")
 DOORS_TOLD, LOGGED = 4, 8
 
 
+class Scene:
+    """State and history, and what several blocks need of them."""
+
+    def __init__(self, state, history):
+        self.state = state
+        self.here = state["position"][-2:]
+        self.around = state["adjacent"]
+        self.visited = history["visits"]
+        self.steps = history["steps"]
+        #: The steps that were moves of the game, not answers to it; oldest first.
+        self.deeds = [step for step in self.steps if not step["state"]["prompt"]]
+        self.puzzle = boxoban(state, history)
+        self.tried = vain(state, history)
+        self.free = free(self)
+        self.counts = {side: visits(self, OFFSETS[side]) for side in self.free}
+        self.count = visits(self, (0, 0))
+
+
 def observe(state, history):
     if state["prompt"]:
         return dict.fromkeys(("map_analysis", "actions", "warnings", "tracker", "mandatory", "stairs", "doors"), "")
+    scene = Scene(state, history)
     return {
-        "map_analysis": map_analysis(state, history),
+        "map_analysis": map_analysis(scene),
         "actions": ", ".join(step["action"] for step in history["steps"]),
-        "warnings": "\n".join(oscillation(state, history) + repetition(state, history)),
-        "tracker": tracker(state, history),
-        "mandatory": mandatory(state, history),
-        "stairs": stairs(state, history),
-        "doors": doors(state),
+        "warnings": "\n".join(oscillation(scene) + repetition(scene)),
+        "tracker": tracker(scene),
+        "mandatory": mandatory(scene),
+        "stairs": stairs(scene),
+        "doors": doors(scene),
     }
 
 
@@ -63,57 +82,51 @@ def repair(action):
 # What was done
 
 
-def deeds(history):
-    """The steps that were moves of the game, not answers to it; oldest first."""
-    return [step for step in history["steps"] if not step["state"]["prompt"]]
-
-
 def bare(action):
     return action.removeprefix("far ")
 
 
-def oscillation(state, history):
-    ways = [bare(step["action"]) for step in deeds(history)[-6:]]
-    turned = [b for a, b in pairwise(ways) if a in SIDES and b == opposite(a)]
-    if len(turned) < 2:
+def oscillation(scene):
+    ways = [bare(step["action"]) for step in scene.deeds[-6:]]
+    backs = [way for before, way in pairwise(ways) if before in SIDES and way == opposite(before)]
+    if len(backs) < 2:
         return []
-    instead = alternatives(state, history, (turned[-1], opposite(turned[-1])))
-    return [f"You go back and forth between {opposite(turned[-1])} and {turned[-1]}. {instead}"]
+    pair = (opposite(backs[-1]), backs[-1])
+    return [f"You go back and forth between {pair[0]} and {pair[1]}. {alternatives(scene, pair)}"]
 
 
-def repetition(state, history):
+def repetition(scene):
     """The same action three times; a walk that gets on is none."""
-    last = deeds(history)[-3:]
+    last = scene.deeds[-3:]
     if len(last) < 3 or len({step["action"] for step in last}) > 1:
         return []
-    places = [step["state"]["position"] for step in last] + [state["position"]]
+    places = {str(step["state"]["position"]) for step in last} | {str(scene.state["position"])}
     action = last[0]["action"]
-    if bare(action) in SIDES and len({str(place) for place in places}) == 4:
+    if bare(action) in SIDES and len(places) == 4:
         return []
-    return [f"{action} three times in a row got you nowhere. {alternatives(state, history, (bare(action),))}"]
+    return [f"{action} three times in a row got you nowhere. {alternatives(scene, (bare(action),))}"]
 
 
-def alternatives(state, history, tired):
-    others = [side for side in free(state, history) if side not in tired]
+def alternatives(scene, tired):
+    others = [side for side in scene.free if side not in tired]
     return f"Try {', '.join(others)}." if others else "No other way is open here: look for doors, or search."
 
 
 # Where the agent has been
 
 
-def tracker(state, history):
+def tracker(scene):
     """Neighbouring squares not stood on yet, or the least visited one, and whether the agent is stuck."""
-    new, known = fresh(state, history), free(state, history)
-    lines = [f"You are at {at(state)}, for the {ordinal(visits(state, history, (0, 0)))} time."]
+    new = fresh(scene)
+    lines = [f"You are at {scene.here[0]},{scene.here[1]}, for the {ordinal(scene.count)} time."]
     if new:
         lines.append(f"Not visited yet: {', '.join(new)}.")
-    elif known:
-        lines.append(f"All free squares around are visited; least often: {least_visited(state, history)}.")
-    tried = vain(state, history)
-    failed = [side for side in SIDES if side in tried]
+    elif scene.free:
+        lines.append(f"All free squares around are visited; least often: {least_visited(scene)}.")
+    failed = [side for side in SIDES if side in scene.tried]
     if failed:
         lines.append(f"Did not move you from here: {', '.join(failed)}.")
-    recent = [str(step["state"]["position"]) for step in deeds(history)] + [str(state["position"])]
+    recent = [str(step["state"]["position"]) for step in scene.deeds] + [str(scene.state["position"])]
     if len(recent) >= 6 and len(set(recent[-6:])) <= 2:
         lines.append("CRITICAL: in the last 6 steps you stood on two squares at most.")
     elif len(recent) >= 10 and len(set(recent[-10:])) <= 3:
@@ -121,34 +134,33 @@ def tracker(state, history):
     return " ".join(lines)
 
 
-def mandatory(state, history):
+def mandatory(scene):
     """After four visits an unvisited neighbour, after five the least visited; not in a fight or a puzzle."""
-    count = visits(state, history, (0, 0))
-    if count < 4 or boxoban(state, history) or named(state["adjacent"], ("monster",)):
+    if scene.count < 4 or scene.puzzle or named(scene.around, ("monster",)):
         return ""
-    new = fresh(state, history)
+    new = fresh(scene)
     if new:
-        return f"MANDATORY: go {new[0]}; you have been here {count} times and not there."
-    side = least_visited(state, history) if count >= 5 else ""
+        return f"MANDATORY: go {new[0]}; you have been here {scene.count} times and not there."
+    side = least_visited(scene) if scene.count >= 5 else ""
     return f"MANDATORY: go {side}; of the free squares around it is the least visited." if side else ""
 
 
-def visits(state, history, offset):
+def visits(scene, offset):
     """How often a square was stood on, without the steps on which the game was only asking."""
-    x, y = state["position"][-2] + offset[0], state["position"][-1] + offset[1]
-    asked = [s for s in history["steps"] if s["state"]["prompt"] and s["state"]["position"][-2:] == [x, y]]
-    return max(0, history["visits"].get(f"{x},{y}", 0) - len(asked))
+    place = [scene.here[0] + offset[0], scene.here[1] + offset[1]]
+    asked = [s for s in scene.steps if s["state"]["prompt"] and s["state"]["position"][-2:] == place]
+    return max(0, scene.visited.get(f"{place[0]},{place[1]}", 0) - len(asked))
 
 
-def fresh(state, history):
-    return [side for side in free(state, history) if not visits(state, history, OFFSETS[side])]
+def fresh(scene):
+    return [side for side in scene.free if not scene.counts[side]]
 
 
-def least_visited(state, history):
+def least_visited(scene):
     """The free side that was visited least, the first in compass order of several; "" if none is free."""
-    sides = free(state, history)
-    counts = [visits(state, history, OFFSETS[side]) for side in sides]
-    return sides[counts.index(min(counts))] if sides else ""
+    least = min(scene.counts.values()) if scene.counts else 0
+    sides = [side for side in scene.free if scene.counts[side] == least]
+    return sides[0] if sides else ""
 
 
 def vain(state, history):
@@ -162,13 +174,12 @@ def vain(state, history):
     return sides
 
 
-def free(state, history):
+def free(scene):
     """Sides that a step can go to and that were not tried in vain; not diagonally through an open door."""
-    around, tried = state["adjacent"], vain(state, history)
-    straight_only = state["here"] == "open door" or boxoban(state, history)
-    sides = [side for side in SIDES if around[side]["passable"] and side not in tried]
-    diagonal = [] if straight_only else [side for side in sides if around[side]["kind"] != "open door"]
-    return [side for side in sides if side in STRAIGHT or side in diagonal]
+    sides = [side for side in SIDES if scene.around[side]["passable"] and side not in scene.tried]
+    if scene.puzzle or scene.state["here"] == "open door":
+        return [side for side in sides if side in STRAIGHT]
+    return [side for side in sides if side in STRAIGHT or scene.around[side]["kind"] != "open door"]
 
 
 def boxoban(state, history):
@@ -182,52 +193,48 @@ def boxoban(state, history):
 # Where to go
 
 
-def stairs(state, history):
+def stairs(scene):
     """The way to stairs down: underfoot, beside, or in sight, with a detour where lava lies."""
-    if state["here"] in DOWN:
+    if scene.state["here"] in DOWN:
         return "You stand on the stairs down. Commit ACTION down."
-    open_sides = free(state, history)
-    beside = [side for side in open_sides if state["adjacent"][side]["kind"] in DOWN]
+    beside = [side for side in scene.free if scene.around[side]["kind"] in DOWN]
     if beside:
         return f"THE STAIRS DOWN ARE NEXT TO YOU. Commit ACTION {beside[0]}."
-    targets = [s for s in state["stairs"] if s["kind"] in DOWN]
+    targets = [s["position"] for s in scene.state["stairs"] if s["kind"] in DOWN]
     if not targets:
         return ""
-    target = min(targets, key=lambda s: distance(state, s["position"]))
-    side = bearing(state, target["position"])
-    told = f"Stairs down: {way(state, target['position'])}."
+    target = min(targets, key=lambda place: distance(scene, place))
+    side = bearing(scene, target)
+    told = f"Stairs down: {way(scene, target)}."
     ahead = [side, turned(side, -1), turned(side, 1)]
-    if sum(1 for near in ahead if state["adjacent"][near]["kind"] == "lava") >= 2:
-        return f"{told} {detour(state, history, side)}"
-    ways = [near for near in ahead if near in open_sides]
+    if sum(1 for near in ahead if scene.around[near]["kind"] == "lava") >= 2:
+        return f"{told} {detour(scene, side)}"
+    ways = [near for near in ahead if near in scene.free]
     return f"{told} {'Free that way: ' + ', '.join(ways) if ways else 'No square that way is free: go round'}."
 
 
-def detour(state, history, side):
+def detour(scene, side):
     """Along the lava, on the side that was visited less."""
-    across = [near for near in (turned(side, -2), turned(side, 2)) if near in free(state, history)]
+    across = [near for near in (turned(side, -2), turned(side, 2)) if near in scene.free]
     if not across:
         return "Lava lies between: freeze or bridge it, or go back and round."
-    best = min(across, key=lambda near: visits(state, history, OFFSETS[near]))
+    best = min(across, key=lambda near: scene.counts[near])
     return f"Lava lies between: go {best} along it, and keep to that until a way opens."
 
 
-def doors(state):
+def doors(scene):
     """The nearest doors on the map, under nobody's feet."""
-    here = state["position"][-2:]
-    known = [door for door in state["doors"] if door["position"] != here]
-    nearest = sorted(known, key=lambda door: distance(state, door["position"]))[:DOORS_TOLD]
-    return "; ".join(f"{door['kind']} {way(state, door['position'])}" for door in nearest)
+    known = [door for door in scene.state["doors"] if door["position"] != scene.here]
+    nearest = sorted(known, key=lambda door: distance(scene, door["position"]))[:DOORS_TOLD]
+    return "; ".join(f"{door['kind']} {way(scene, door['position'])}" for door in nearest)
 
 
-def map_analysis(state, history):
+def map_analysis(scene):
     """The squares around, sorted by what they mean for the next step."""
-    around = state["adjacent"]
-    sides = STRAIGHT if boxoban(state, history) else SIDES
-    open_sides = [side for side in free(state, history) if side in sides]
+    around, sides = scene.around, STRAIGHT if scene.puzzle else SIDES
     groups = [
-        ("Free", open_sides),
-        ("Blocked", [side for side in sides if side not in open_sides]),
+        ("Free", scene.free),
+        ("Blocked", [side for side in sides if side not in scene.free]),
         ("Doors", named(around, DOORS)),
         ("Monsters", named(around, ("monster",))),
         ("Pets", named(around, ("pet",))),
@@ -236,7 +243,8 @@ def map_analysis(state, history):
         ("Stairs", named(around, STAIRS)),
     ]
     lines = [f"{title}: {', '.join(told)}" for title, told in groups if told]
-    return "\n".join(lines + ([f"You stand on: {state['here']}"] if state["here"] else []))
+    here = scene.state["here"]
+    return "\n".join(lines + ([f"You stand on: {here}"] if here else []))
 
 
 # Words and directions
@@ -244,10 +252,6 @@ def map_analysis(state, history):
 
 def named(around, kinds):
     return [f"{around[side]['name']} {side}" for side in SIDES if around[side]["kind"] in kinds]
-
-
-def at(state):
-    return ",".join(str(part) for part in state["position"])
 
 
 def ordinal(number):
@@ -263,25 +267,24 @@ def opposite(side):
     return turned(side, 4)
 
 
-def offset(state, target):
-    x, y = state["position"][-2:]
-    return target[0] - x, target[1] - y
+def offset(scene, target):
+    return target[0] - scene.here[0], target[1] - scene.here[1]
 
 
-def distance(state, target):
-    dx, dy = offset(state, target)
+def distance(scene, target):
+    dx, dy = offset(scene, target)
     return max(abs(dx), abs(dy))
 
 
-def way(state, target):
+def way(scene, target):
     """`5 steps southeast`, as the crow flies."""
-    steps = distance(state, target)
-    return f"{steps} step{'s' if steps > 1 else ''} {bearing(state, target)}"
+    steps = distance(scene, target)
+    return f"{steps} step{'s' if steps > 1 else ''} {bearing(scene, target)}"
 
 
-def bearing(state, target):
+def bearing(scene, target):
     """The nearest of the eight directions."""
-    dx, dy = offset(state, target)
+    dx, dy = offset(scene, target)
     north_south = "north" if dy < 0 else "south"
     east_west = "west" if dx < 0 else "east"
     if abs(dx) > 2 * abs(dy):
