@@ -7,27 +7,20 @@ import sys
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from automem.cli.proposing import Made, ProposerKind, Source, make_proposer
+
 if TYPE_CHECKING:
-    from automem.evolve.base import Proposer
     from automem.evolve.changes import Kind
     from automem.evolve.config import Budget, EvolveConfig
     from automem.evolve.loop import Outcome
     from automem.play.folder import RunConfig
     from automem.results.gate import Gate
+    from automem.results.plays import Game
     from automem.scaffold.spec import Scaffold
-
-
-class ProposerKind(StrEnum):
-    """Who rewrites the scaffold."""
-
-    RULES = "rules"
-    OPENAI = "openai"
-    COMMAND = "command"
-    RECORDED = "recorded"
 
 
 class GateKind(StrEnum):
@@ -90,7 +83,8 @@ def evolve(
         groups=groups,
         budget=validate(Budget, {"revisions": revisions, **groups["loop"]}, "-s loop"),
     )
-    source = _Source(proposer, proposer_model, proposer_base_url, proposer_command, proposals)
+    settings = groups["proposer"]
+    source = Source(proposer, proposer_model, proposer_base_url, proposer_command, proposals, settings)
     _evolve(asked, source, gate, control, jobs, out, dry_run)
 
 
@@ -109,22 +103,11 @@ class _Asked:
     budget: Budget
 
 
-class _Source(NamedTuple):
-    """Where proposals come from."""
-
-    kind: ProposerKind
-    model: str | None
-    base_url: str | None
-    command: str | None
-    proposals: Path | None
-
-
-def _evolve(asked: _Asked, source: _Source, gate: GateKind, control: bool, jobs: int, out: Path, dry_run: bool) -> None:
+def _evolve(asked: _Asked, source: Source, gate: GateKind, control: bool, jobs: int, out: Path, dry_run: bool) -> None:
     from automem.cli.run import run_config
     from automem.evolve.loop import Evolution, opened
-    from automem.models import make_model
-    from automem.results.plays import Game
 
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     run = run_config(
         asked.game,
         asked.gate_seeds,
@@ -135,13 +118,28 @@ def _evolve(asked: _Asked, source: _Source, gate: GateKind, control: bool, jobs:
         asked.groups["limits"],
     )
     judge = _gate(gate, asked.groups["gate"], len(run.specs()))
-    config = _config(asked, run, source, judge)
-    config.check_seeds()
-    writer = _proposer(source, asked.groups["proposer"])
-    if dry_run:
-        print(config.model_dump_json(indent=2))
-        return
-    game = Game(
+    made = make_proposer(source)
+    try:
+        config = _config(asked, run, made, judge)
+        config.check_seeds()
+        if dry_run:
+            print(config.model_dump_json(indent=2))
+            return
+        with opened(out, config):
+            outcome = Evolution(out, config, _game(asked, run, jobs), made.proposer, judge).run(asked.scaffold, control)
+    except KeyboardInterrupt:
+        print(f"interrupted; the same command goes on with {out}", file=sys.stderr)
+        raise typer.Exit(130) from None
+    finally:
+        made.proposer.close()
+    _tell(outcome, out)
+
+
+def _game(asked: _Asked, run: RunConfig, jobs: int) -> Game:
+    from automem.models import make_model
+    from automem.results.plays import Game
+
+    return Game(
         env=run.env,
         tasks=tuple(run.tasks),
         options=run.options,
@@ -150,17 +148,9 @@ def _evolve(asked: _Asked, source: _Source, gate: GateKind, control: bool, jobs:
         limits=run.limits,
         jobs=jobs,
     )
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        with opened(out, config):
-            outcome = Evolution(out, config, game, writer, judge).run(asked.scaffold, control)
-    except KeyboardInterrupt:
-        print(f"interrupted; the same command goes on with {out}", file=sys.stderr)
-        raise typer.Exit(130) from None
-    _tell(outcome, out)
 
 
-def _config(asked: _Asked, run: RunConfig, source: _Source, gate: Gate) -> EvolveConfig:
+def _config(asked: _Asked, run: RunConfig, made: Made, gate: Gate) -> EvolveConfig:
     from automem.evolve.config import EvolveConfig
 
     return EvolveConfig(
@@ -170,7 +160,8 @@ def _config(asked: _Asked, run: RunConfig, source: _Source, gate: Gate) -> Evolv
         start=asked.scaffold.name,
         start_digest=asked.scaffold.digest,
         models={role: spec.model_dump() for role, spec in run.models.items()},
-        proposer=source.kind.value,
+        proposer=made.proposer.name,
+        proposer_settings=made.settings,
         gate=str(gate),
         gate_seeds=run.seeds,
         report_seeds=asked.report_seeds,
@@ -210,42 +201,6 @@ def _gate(kind: GateKind, settings: dict[str, Any], episodes: int) -> Gate:
             file=sys.stderr,
         )
     return gate
-
-
-def _proposer(source: _Source, settings: dict[str, Any]) -> Proposer:
-    from automem.errors import UsageError
-
-    match source.kind:
-        case ProposerKind.RULES:
-            from automem.evolve.rules import RulesProposer
-
-            return RulesProposer()
-        case ProposerKind.OPENAI if source.model:
-            return _agentic(source.model, source.base_url, settings)
-        case ProposerKind.COMMAND if source.command:
-            from automem.evolve.proposers.command import CommandProposer
-
-            return CommandProposer(source.command, float(settings.get("seconds", 3600)))
-        case ProposerKind.RECORDED if source.proposals:
-            from automem.evolve.proposers.recorded import RecordedProposer
-
-            return RecordedProposer(source.proposals)
-    needs = {"openai": "--proposer-model", "command": "--proposer-command", "recorded": "--proposals"}
-    raise UsageError(f"--proposer {source.kind.value} needs {needs[source.kind.value]}")
-
-
-def _agentic(model: str, base_url: str | None, settings: dict[str, Any]) -> Proposer:
-    """The `openai` proposer: the settings of its budget are its own, the others are the model's."""
-    from automem.cli.run import settings_of
-    from automem.config import validate
-    from automem.evolve.proposers.agentic import AgenticProposer, SessionBudget
-    from automem.models import make_model
-
-    own = {key: value for key, value in settings.items() if key in SessionBudget.model_fields}
-    others = {key: value for key, value in settings.items() if key not in own}
-    # A candidate is whole files in one reply, so the meta-model gets more room and time than one that plays.
-    asked = {"max_tokens": 16_384, "timeout": 300.0, **settings_of(others, base_url)}
-    return AgenticProposer(make_model(f"openai:{model}", asked), validate(SessionBudget, own, "-s proposer"))
 
 
 def _tell(outcome: Outcome, out: Path) -> None:

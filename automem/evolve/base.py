@@ -104,3 +104,7 @@ class Proposer(Protocol):
             ProposerFailure: it could not do its work (time-out, endpoint down, budget used up).
         """
         ...
+
+    def close(self) -> None:
+        """Give back what it holds; nothing is proposed after it."""
+        ...

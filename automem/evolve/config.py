@@ -60,6 +60,7 @@ class EvolveConfig(BaseModel):
     start_digest: str
     models: dict[str, Any]
     proposer: str
+    proposer_settings: dict[str, Any] = {}
     gate: str
     gate_seeds: list[int]
     report_seeds: list[int]

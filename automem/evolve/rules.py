@@ -37,6 +37,9 @@ class RulesProposer:
         analysis = f"{edit.name}\n\n{edit.changes[0].why}" if edit else ""
         return Proposal(analysis, Cost(seconds=time.monotonic() - started))
 
+    def close(self) -> None:
+        """Nothing is held."""
+
     def _choose(self, assignment: Assignment) -> Edit | None:
         tried = set(_tried(assignment.lineage, assignment.scaffold))
         return next((edit for edit in edits(assignment) if edit.name not in tried), None)

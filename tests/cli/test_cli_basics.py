@@ -6,35 +6,11 @@ import subprocess
 import sys
 
 import pytest
+from asking import fault
 
-from automem.cli.main import _exit_code
 from automem.play.folder import RunFolder, locked
 
 RUN = ("run", "courier/small", "-S", "courier-v1", "-m", "scripted:courier", "--max-steps", "5")
-
-
-@pytest.fixture
-def automem(monkeypatch, capsys, tmp_path):
-    """Runs `automem ARGUMENTS` in an empty folder; returns exit code, stdout and stderr."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("AUTOMEM_DEBUG", raising=False)
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["automem", *map(str, arguments)])
-        code = _exit_code()
-        return code, *capsys.readouterr()
-
-    return call
-
-
-def fault(answer):
-    """The error and the hint of an answer that must be a usage error, with nothing on stdout."""
-    code, out, err = answer
-    assert (code, out) == (2, ""), (code, out, err)
-    first, *rest = err.splitlines()
-    assert first.startswith("error: ") and not first[7].isupper()
-    assert "Traceback" not in err
-    return first, "\n".join(rest)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from automem.evolve.changes import KINDS
 from automem.evolve.diagnose import diagnose
 from automem.evolve.proposers import candidate, tools
 from automem.evolve.proposers.agentic import AgenticProposer, SessionBudget
-from automem.evolve.proposers.command import CommandProposer
+from automem.evolve.proposers.command import CommandProposer, CommandSettings
 from automem.evolve.proposers.recorded import RecordedProposer
 from automem.messages import Usage
 from automem.models import scripted
@@ -545,7 +545,8 @@ def command(tmp_path, body, timeout=20.0):
     """A proposer that runs this Python code."""
     script = tmp_path / "agent.py"
     script.write_text(AGENT + textwrap.dedent(body))
-    return CommandProposer(f"{sys.executable} '{script}' {{workspace}} {{prompt}} {{output}}", timeout)
+    line = f"{sys.executable} '{script}' {{workspace}} {{prompt}} {{output}}"
+    return CommandProposer(line, CommandSettings(seconds=timeout))
 
 
 def fail(assignment, tmp_path, body, timeout=20.0):

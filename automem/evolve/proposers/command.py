@@ -19,6 +19,8 @@ from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
 
+from pydantic import BaseModel, ConfigDict, Field
+
 from automem.errors import ProposerFailure, UsageError, did_you_mean
 from automem.evolve.base import Assignment, Proposal
 from automem.evolve.proposers import briefing, candidate
@@ -46,10 +48,18 @@ Write to `output/` and nowhere else: if any other file here differs at the end, 
 there is nothing worth changing, leave `output/` empty."""
 
 
+class CommandSettings(BaseModel):
+    """How the command is run."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    seconds: float = Field(3600.0, gt=0, description="Time until it is stopped.")
+
+
 class CommandProposer:
     """The proposer `command`: runs a command line in a workspace and takes what it wrote to `output/`."""
 
-    def __init__(self, template: str, timeout: float = 3600.0) -> None:
+    def __init__(self, template: str, settings: CommandSettings | None = None) -> None:
         """`template` is split as a shell would, but no shell runs it; {workspace}, {prompt} (the path of the
         task) and {output} are filled in.
 
@@ -57,7 +67,7 @@ class CommandProposer:
             UsageError: the template is empty, has open quotes or an unknown placeholder.
         """
         self._command = _split(template)
-        self._timeout = timeout
+        self._settings = settings or CommandSettings()
         self.name = f"command:{Path(self._command[0]).name}"
 
     def propose(self, assignment: Assignment) -> Proposal:
@@ -83,6 +93,9 @@ class CommandProposer:
             raise SessionFailure(error.message, _cost(started), error.hint) from error
         return Proposal(analysis or _tail(log / "stdout.txt"), _cost(started))
 
+    def close(self) -> None:
+        """Nothing is held."""
+
     def _run(self, workspace: Path, log: Path) -> str | None:
         """Run the command to its end; what went wrong, or None."""
         values = {"workspace": workspace, "prompt": workspace / "task.md", "output": workspace / "output"}
@@ -105,14 +118,14 @@ class CommandProposer:
         return failure
 
     def _wait(self, process: subprocess.Popen[bytes], printed: tuple[Path, ...]) -> str | None:
-        deadline = time.monotonic() + self._timeout
+        deadline = time.monotonic() + self._settings.seconds
         while True:
             left = deadline - time.monotonic()
             try:
                 process.wait(max(0.0, min(left, _POLL_SECONDS)))
             except subprocess.TimeoutExpired:
                 if left <= 0:
-                    return f"was stopped after {self._timeout:g} seconds"
+                    return f"was stopped after {self._settings.seconds:g} seconds"
                 if sum(path.stat().st_size for path in printed) > MAX_PRINTED:
                     return f"was stopped: it printed more than {MAX_PRINTED // 2**20} MiB"
             else:

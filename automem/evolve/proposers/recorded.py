@@ -37,6 +37,9 @@ class RecordedProposer:
                 copy_files(source, assignment.output)
         return Proposal(f"recorded in {source}", Cost())
 
+    def close(self) -> None:
+        """Nothing is held."""
+
 
 def _candidates(folder: Path) -> list[Path]:
     lineage = folder / "lineage.jsonl"
