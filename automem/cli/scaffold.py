@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import difflib
 import json
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 
@@ -63,21 +64,39 @@ def new(
 def check(
     names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Scaffolds by name or path.")],
 ) -> None:
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
     """Load each scaffold, render its prompts on real observations, and run its logic in the sandbox."""
-    from automem.errors import AutoMemError
+    reports = [_checked(name) for name in names]
+    if as_json:
+        print(json.dumps([report._asdict() for report in reports], indent=2))
+    for report in reports if not as_json else ():
+        if report.exit_code == 0:
+            print(f"{report.name}: ok, {report.what}")
+        else:
+            print(f"error: {report.name}: {report.what}", file=sys.stderr)
+            print(f"hint: {report.hint}\n" if report.hint else "", end="", file=sys.stderr)
+    if worst := max(report.exit_code for report in reports):
+        raise typer.Exit(worst)
+
+
+class _Report(NamedTuple):
+    """What the check of one scaffold found; `exit_code` is 1 where it has a fault, 2 where it cannot be loaded."""
+
+    name: str
+    exit_code: int
+    what: str
+    hint: str | None = None
+
+
+def _checked(name: str) -> _Report:
+    from automem.errors import AutoMemError, UsageError
     from automem.play.check import check_scaffold
     from automem.scaffold.spec import load
 
-    faults = 0
-    for name in names:
-        try:
-            report = check_scaffold(load(name))
-            print(f"{name}: ok, {report}")
-        except AutoMemError as error:
-            faults += 1
-            print(f"{name}: {error}")
-    if faults:
-        raise typer.Exit(1)
+    try:
+        return _Report(name, 0, check_scaffold(load(name)))
+    except AutoMemError as error:
+        return _Report(name, 2 if isinstance(error, UsageError) else 1, error.message, error.hint)
 
 
 @app.command()
