@@ -93,6 +93,27 @@ def tasks(name: str) -> tuple[str, ...]:
 
 def make(name: str, task: str | None = None, **options: Any) -> Env:
     """Make environment `name` for `task` (None: its default task).
+def split_game(game: str) -> tuple[str, str | None]:
+    """The environment and the task (None: not named) of ENV or ENV/TASK; ENV may be the path of a folder.
+
+    A path comes back absolute, so that it means the same wherever a run is gone on with.
+
+    Raises:
+        UsageError: there is a slash and no task after it, or a path and no environment there.
+    """
+    folder, slash, last = game.rpartition("/")
+    if plugins.is_folder(plugins.ENV, game):
+        return str(plugins.find(plugins.ENV, game)), None
+    if plugins.is_folder(plugins.ENV, f"{folder}/") and last:
+        return str(plugins.find(plugins.ENV, f"{folder}/")), last
+    env, _, task = game.partition("/")
+    if env in ("", ".", ".."):
+        raise UsageError(f"no environment at '{game}'", f"an environment is a folder with a file {plugins.ENV.marker}")
+    if slash and not task:
+        raise UsageError(f"'{game}' names no task", f"write {env}/TASK, or {env} for all tasks")
+    return env, task or None
+
+
 
     Raises:
         UsageError: unknown environment, task or option.

@@ -73,6 +73,16 @@ def find(kind: PluginKind, name: str) -> Path:
 
 def _explicit(kind: PluginKind, folder: Path) -> Path:
     if not (folder / kind.marker).is_file():
+def plain_name(name: str) -> str:
+    """The name of a plugin that was asked for by name or by path."""
+    return Path(name).name
+
+
+def is_folder(kind: PluginKind, name: str) -> bool:
+    """Whether `name` is a path, and a plugin stands there."""
+    return os.sep in name and (Path(name) / kind.marker).is_file()
+
+
         hint = f"a {kind.noun} is a folder with a file {kind.marker}"
         raise UsageError(f"no {kind.noun} at '{folder}'", hint)
     return folder.resolve()

@@ -51,11 +51,13 @@ def run(
     if max_steps is not None:
         groups["limits"]["max_steps"] = max_steps
     loaded = scaffolds.load(scaffold, groups["scaffold"])
-    settings: dict[Role, dict[str, Any]] = {"gameplay": settings_of(groups["model"], base_url)}
     names: dict[Role, str] = {"gameplay": model}
+    settings: dict[Role, dict[str, Any]] = {"gameplay": settings_of(groups["model"], base_url)}
     if memory_model:
         names["memory"] = memory_model
         settings["memory"] = settings_of(groups["memory_model"], memory_base_url or base_url)
+    else:
+        _refuse_memory_settings(groups["memory_model"], memory_base_url)
     config = run_config(game, parse_seeds(seeds), loaded, names, settings, groups["env"], groups["limits"])
     folder = out or _default_folder(config)
     if dry_run:
@@ -63,6 +65,16 @@ def run(
         return
     models: Any = {role: make_model(name, settings[role]) for role, name in names.items()}
     report([play(folder, config, loaded, models, jobs, redo)], as_json)
+
+
+def _refuse_memory_settings(settings: dict[str, Any], base_url: str | None) -> None:
+    from automem.errors import UsageError
+
+    given = [f"-s memory_model.{key}" for key in settings] + ["--memory-base-url"] * (base_url is not None)
+    if given:
+        raise UsageError(
+            f"{given[0]} needs --memory-model", "without it one model has both roles: set it by -s model.*"
+        )
 
 
 def play(
@@ -138,13 +150,14 @@ def run_config(
     from automem.errors import UsageError
     from automem.models import model_spec
     from automem.play.folder import RunConfig
+    from automem.plugins import plain_name
 
-    env, slash, task = game.partition("/")
-    tasks = [task] if slash else list(envs.tasks(env))
+    env, task = envs.split_game(game)
+    tasks = [task] if task else list(envs.tasks(env))
     for name in tasks:
         envs.make(env, name, **options).close()
-    if scaffold.spec.env not in (None, env):
-        raise UsageError(f"scaffold '{scaffold.name}' is for {scaffold.spec.env}, not for {env}")
+    if scaffold.spec.env not in (None, plain_name(env)):
+        raise UsageError(f"scaffold '{scaffold.name}' is for {scaffold.spec.env}, not for {plain_name(env)}")
     return RunConfig(
         env=env,
         tasks=tasks,
@@ -160,11 +173,12 @@ def run_config(
 def _default_folder(config: RunConfig) -> Path:
     """A folder named after what is asked, so that the same command finds its run again."""
     from automem.episode import digest
+    from automem.plugins import plain_name
 
     task = f"-{config.tasks[0]}" if len(config.tasks) == 1 else ""
     settings = config.model_dump(mode="json", exclude={"seeds", "tasks"})
     model = config.models["gameplay"].name.replace(":", "-").replace("/", "-")
-    return Path("runs") / f"{config.env}{task}-{config.scaffold}-{model}-{digest(settings)[:6]}"
+    return Path("runs") / f"{plain_name(config.env)}{task}-{config.scaffold}-{model}-{digest(settings)[:6]}"
 
 
 def _show(config: RunConfig, folder: Path) -> None:

@@ -35,7 +35,12 @@ def table(
     as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
 ) -> None:
     """Mean ± standard error of progress, with n and failures."""
+    from automem.errors import UsageError
+
     if lineage:
+        given = {"--by": by, "--behaviour": behaviour, "--sample": sample}
+        if unused := [option for option, value in given.items() if value]:
+            raise UsageError(f"{unused[0]} has no meaning with --lineage", "it is for tables of runs")
         _print_lineage(runs, Format.JSON if as_json else form)
         return
     from automem.play.folder import RunFolder

@@ -18,6 +18,7 @@ from automem.grammar import OPERATIONS
 from automem.memory.kinds import ACCEPTS
 from automem.memory.kinds import Kind as FileKind
 from automem.play.check import check_scaffold
+from automem.plugins import plain_name
 from automem.scaffold.spec import Scaffold, load
 
 
@@ -39,8 +40,8 @@ def check_candidate(folder: Path, parent: Scaffold, env: str, allowed: frozenset
 
 
 def _identity(parent: Scaffold, candidate: Scaffold, env: str) -> Iterator[str]:
-    if candidate.spec.env not in (None, env):
-        yield f"scaffold.yaml: env is '{candidate.spec.env}', but the game is '{env}'"
+    if candidate.spec.env not in (None, plain_name(env)):
+        yield f"scaffold.yaml: env is '{candidate.spec.env}', but the game is '{plain_name(env)}'"
     if candidate.digest == parent.digest:
         yield "nothing that is played was changed"
 

@@ -24,6 +24,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from automem.episode import EpisodeSpec, Limits, ModelSpec
 from automem.errors import RunError, UsageError
 from automem.messages import Role
+from automem.plugins import plain_name
 
 
 class RunConfig(BaseModel):
@@ -93,11 +94,11 @@ class RunFolder:
 
     def trace_path(self, spec: EpisodeSpec) -> Path:
         """Where the trace of `spec` is."""
-        return self.path / "traces" / spec.env / spec.task / f"{spec.id}.jsonl"
+        return self.path / "traces" / plain_name(spec.env) / spec.task / f"{spec.id}.jsonl"
 
     def memory_path(self, spec: EpisodeSpec) -> Path:
         """Where the memory directory of `spec` is."""
-        return self.path / "memory" / spec.env / spec.task / spec.id
+        return self.path / "memory" / plain_name(spec.env) / spec.task / spec.id
 
     def save(self) -> None:
         """Write `run.json`, whole or not at all."""
