@@ -104,8 +104,8 @@ def validate(model: type[M], data: Mapping[str, Any], source: Path | str) -> M:
         raise UsageError(f"{where}: {_lower(first['msg'])}") from error
 
 
-def parse_seeds(text: str) -> list[int]:
-    """Seeds such as `0-9`, `42,43` or `0-3,10`.
+def parse_seeds(text: str, option: str = "--seeds") -> list[int]:
+    """Seeds such as `0-9`, `42,43` or `0-3,10`; errors name the `option` that they were given by.
 
     Raises:
         UsageError: not of that form, or a range that runs backwards.
@@ -114,13 +114,13 @@ def parse_seeds(text: str) -> list[int]:
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
         if not first.isdecimal() or (dash and not last.isdecimal()):
-            raise UsageError(f"--seeds '{text}': '{part}' is not a seed", "write seeds as 0-9 or 42,43 or 0-3,10")
+            raise UsageError(f"{option} '{text}': '{part}' is not a seed", "write seeds as 0-9 or 42,43 or 0-3,10")
         start, end = int(first), int(last) if dash else int(first)
         if end < start:
-            raise UsageError(f"--seeds '{text}': the range {part.strip()} runs backwards", f"write {end}-{start}")
+            raise UsageError(f"{option} '{text}': the range {part.strip()} runs backwards", f"write {end}-{start}")
         seeds += range(start, end + 1)
     if len(set(seeds)) < len(seeds):
-        raise UsageError(f"--seeds '{text}': a seed stands twice")
+        raise UsageError(f"{option} '{text}': a seed stands twice")
     return seeds
 
 

@@ -46,6 +46,11 @@ def test_options_of_proposers_are_used_or_refused(automem, options, error, hint)
     assert hint in rest
 
 
+@pytest.mark.parametrize("option", ["--gate-seeds", "--report-seeds"])
+def test_wrong_seeds_name_their_option(automem, option):
+    assert fault(automem(*EVOLVE, *SEEDS, option, "5-2"))[0] == f"error: {option} '5-2': the range 5-2 runs backwards"
+
+
 def test_the_config_says_who_proposes(automem):
     rules = config(automem)
     assert (rules["proposer"], rules["proposer_settings"]) == ("rules", {})
