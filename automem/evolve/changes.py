@@ -188,7 +188,7 @@ def _functions(source: str) -> dict[str, dict[str, list[str]]]:
     except SyntaxError as error:
         raise UsageError(f"logic.py, line {error.lineno}: {error.msg}") from error
     except (ValueError, MemoryError, RecursionError) as error:
-        raise UsageError(f"logic.py cannot be read as Python: {error or 'nested too deep'}") from error
+        raise UsageError(f"logic.py cannot be read as Python: {str(error) or 'nested too deep'}") from error
     parts: dict[str, list[ast.stmt]] = {}
     for node in body:
         for name in _defined(node):

@@ -11,15 +11,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from jinja2 import FunctionLoader, StrictUndefined, Template, TemplateSyntaxError, nodes, pass_eval_context
+from jinja2 import (
+    FunctionLoader,
+    StrictUndefined,
+    Template,
+    TemplateSyntaxError,
+    nodes,
+    pass_context,
+    pass_eval_context,
+)
 from jinja2.exceptions import SecurityError
 from jinja2.filters import do_tojson
 from jinja2.nodes import EvalContext
+from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-#: Units of work in one rendering: a loop item, an included template or a computed value is one, and every
-#: hundred characters or items of a computed value are one more.
+#: Units of work in one rendering: a loop item or a computed value is one, and every hundred characters or items
+#: of a computed value are one more.
 WORK = 20_000
+#: Units that a template costs by being there, so that one that includes itself does not get deep.
+ENTRY = 100
 #: Characters or items in one computed value, and characters in a rendered prompt.
 VALUE_SIZE = 50_000
 PROMPT_SIZE = 200_000
@@ -72,6 +83,7 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
             "round": self._round,
             "sum": self._sum,
             "tojson": self._tojson,
+            "entered": self._entered,
             "metered": self._metered,
             "measured": self._measured,
         }
@@ -113,6 +125,11 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
         self._left -= units
         if self._left < 0:
             raise SecurityError("the template does too much work")
+
+    @pass_context  # whose filters are never computed ahead
+    def _entered(self, context: Context, value: str) -> str:
+        self._use(ENTRY)
+        return value
 
     def _metered(self, items: Iterable[Any]) -> Iterator[Any]:
         for item in items:
@@ -183,7 +200,7 @@ def _bounded(tree: nodes.Template, name: str | None = None) -> nodes.Template:
         if problem := _problem(node):
             raise TemplateSyntaxError(problem, node.lineno, name)
     _meter(tree)
-    tree.body.insert(0, nodes.Output([_filtered(nodes.Const(""), "measured", 1)], lineno=1))
+    tree.body.insert(0, nodes.Output([_filtered(nodes.Const(""), "entered", 1)], lineno=1))
     return tree
 
 
