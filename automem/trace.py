@@ -111,6 +111,12 @@ class Trace:
     path: Path | None = None
 
 
+    hint: str | None = None
+
+    @property
+    def finished(self) -> bool:
+        """Whether the episode was played to its end; one that failed is owed again."""
+        return self.failure is None
 @dataclass
 class _TextTable:
     """Text -> table entry, by hash: what a writer needs; the texts themselves are in the file."""

@@ -21,14 +21,13 @@ def list_traces(
 ) -> None:
     """The episodes of a run, and how each ended."""
     from automem.play.folder import RunFolder
-    from automem.trace import read_result
 
     folder = RunFolder.read(run)
     rows = []
     for spec in folder.config.specs():
-        path = folder.trace_path(spec)
-        result = read_result(path) if path.exists() else None
-        row = {"id": spec.id, "env": spec.env, "task": spec.task, "seed": spec.seed, "path": str(path)}
+        result = folder.result(spec)
+        place = {"env": spec.env, "task": spec.task, "seed": spec.seed, "path": str(folder.trace_path(spec))}
+        row = {"id": spec.id, **place}
         rows.append({**row, **(result.model_dump() if result else {"end": "unfinished"})})
     if as_json:
         print(json.dumps(rows, indent=2))
@@ -40,9 +39,11 @@ def list_traces(
 
 @app.command()
 def show(
-    source: Annotated[Path, typer.Argument(help="Trace file, or run folder with --episode.")],
+    source: Annotated[Path, typer.Argument(help="Run folder or trace file.")],
     step: Annotated[int | None, typer.Option(min=0, help="Only this step, with its prompts in full.")] = None,
-    episode: Annotated[str | None, typer.Option(help="Episode id or seed, in a run folder.")] = None,
+    episode: Annotated[
+        str | None, typer.Option(help="Episode of a run folder: its id, seed or TASK/SEED. [the first]")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Whole steps as JSON lines.")] = False,
 ) -> None:
     """What the agent saw, wrote and did, step by step."""
@@ -99,19 +100,15 @@ def export(
 
 
 def _trace_file(source: Path, episode: str | None) -> Path:
-    from automem.errors import UsageError, did_you_mean
+    from automem.errors import UsageError
     from automem.play.folder import RunFolder
 
     if source.is_file():
         return source
+        if episode is not None:
+            raise UsageError(f"--episode {episode}: {source} is the trace of one episode", "name the run folder")
     folder = RunFolder.read(source)
-    specs = folder.config.specs()
-    if episode is None:
-        return folder.trace_path(specs[0])
-    for spec in specs:
-        if episode in (spec.id, str(spec.seed)):
-            return folder.trace_path(spec)
-    raise UsageError(f"{source} has no episode '{episode}'", did_you_mean(episode, [spec.id for spec in specs]))
+    return folder.trace_of(folder.config.specs()[0].id if episode is None else episode)
 
 
 def _print_step(step: Step, in_full: bool) -> None:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
-from automem.episode import EpisodeSpec
 from automem.evolve.findings import (
     Contradiction,
     Diagnosis,
@@ -26,7 +24,7 @@ from automem.play.folder import RunFolder
 from automem.results.behaviour import Behaviour, behaviour
 from automem.results.stats import mean, standard_error
 from automem.scaffold.spec import load
-from automem.trace import Result, TraceReader, read_result
+from automem.trace import Result, TraceReader
 
 __all__ = ["MOST", "RATES", "Diagnosis", "diagnose"]
 
@@ -47,7 +45,7 @@ def diagnose(run: RunFolder) -> Diagnosis:
     watch = Watch(load(str((run.path / "scaffold").resolve())))
     results: list[Result] = []
     total = Behaviour()
-    for spec, result in _finished(run):
+    for spec, result in run.finished():
         results.append(result)
         steps = TraceReader(run.trace_path(spec)).steps()
         total += behaviour(watch.episode(spec.id, steps))
@@ -59,14 +57,6 @@ def diagnose(run: RunFolder) -> Diagnosis:
         files=files,
         **_findings(watch, files),
     )
-
-
-def _finished(run: RunFolder) -> Iterator[tuple[EpisodeSpec, Result]]:
-    for spec in run.config.specs():
-        path = run.trace_path(spec)
-        result = read_result(path) if path.is_file() else None
-        if result is not None and result.failure is None:
-            yield spec, result
 
 
 def _summary(run: RunFolder, results: list[Result]) -> Summary:

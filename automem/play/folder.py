@@ -22,9 +22,10 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from automem.episode import EpisodeSpec, Limits, ModelSpec
-from automem.errors import RunError, UsageError
+from automem.errors import RunError, UsageError, did_you_mean
 from automem.messages import Role
 from automem.plugins import plain_name
+from automem.trace import Result, read_result
 
 
 class RunConfig(BaseModel):
@@ -95,6 +96,46 @@ class RunFolder:
     def trace_path(self, spec: EpisodeSpec) -> Path:
         """Where the trace of `spec` is."""
         return self.path / "traces" / plain_name(spec.env) / spec.task / f"{spec.id}.jsonl"
+
+    def result(self, spec: EpisodeSpec) -> Result | None:
+        """How the episode of `spec` ended; None while it was not played to an end."""
+        path = self.trace_path(spec)
+        return read_result(path) if path.is_file() else None
+
+    def finished(self) -> Iterator[tuple[EpisodeSpec, Result]]:
+        """The finished episodes with their results, in the order of the config."""
+        for spec in self.config.specs():
+            result = self.result(spec)
+            if result is not None and result.finished:
+                yield spec, result
+
+    def find(self, episode: str) -> EpisodeSpec:
+        """The episode that is meant by its id, its seed or TASK/SEED.
+
+        Raises:
+            UsageError: there is none, or the seed was played in several tasks.
+        """
+        specs = self.config.specs()
+        found = [s for s in specs if episode in (s.id, str(s.seed), f"{s.task}/{s.seed}")]
+        if not found:
+            known = [name for s in specs for name in (s.id, f"{s.task}/{s.seed}")]
+            raise UsageError(f"there is no episode '{episode[:80]}'", did_you_mean(episode[:80], known))
+        if len(found) > 1:
+            names = ", ".join(f"{s.id} ({s.task})" for s in found)
+            raise UsageError(f"several episodes have the seed {episode}", f"name one of {names}")
+        return found[0]
+
+    def trace_of(self, episode: str) -> Path:
+        """The trace of the episode that `find` finds.
+
+        Raises:
+            UsageError: there is no such episode, or nothing of it was played yet.
+        """
+        spec = self.find(episode)
+        path = self.trace_path(spec)
+        if not path.is_file():
+            raise UsageError(f"episode {spec.id} ({spec.task}, seed {spec.seed}) was not played yet")
+        return path
 
     def memory_path(self, spec: EpisodeSpec) -> Path:
         """Where the memory directory of `spec` is."""

@@ -22,7 +22,7 @@ from automem.models.base import Model
 from automem.play.folder import RunFolder
 from automem.play.resume import replay
 from automem.scaffold.spec import Scaffold
-from automem.trace import Result, Step, TraceWriter, read_result
+from automem.trace import Result, Step, TraceWriter
 
 T = TypeVar("T")
 
@@ -88,11 +88,11 @@ async def rollout_all(rollout: Rollout, specs: Sequence[EpisodeSpec], jobs: int)
 
 async def rollout_one(rollout: Rollout, spec: EpisodeSpec) -> Result:
     """Play or resume one episode; its trace tells everything, its result how it ended."""
-    path = rollout.folder.trace_path(spec)
-    if path.exists() and (result := read_result(path)) is not None and result.failure is None:
+    result = rollout.folder.result(spec)
+    if result is not None and result.finished:
         return result
     thread = _Thread()
-    episode = _Episode(rollout, spec, path, thread)
+    episode = _Episode(rollout, spec, rollout.folder.trace_path(spec), thread)
     try:
         result = await episode.play()
     finally:

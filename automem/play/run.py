@@ -22,7 +22,7 @@ from automem.play import provenance
 from automem.play.folder import RunConfig, RunFolder, writing_run
 from automem.play.rollout import Rollout, rollout_all
 from automem.scaffold.spec import Scaffold
-from automem.trace import Result, Step, read_result
+from automem.trace import Result, Step
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Played:
     @property
     def failures(self) -> list[Result]:
         """The episodes that failed and are owed again."""
-        return [result for result in self.results.values() if result.failure]
+        return [result for result in self.results.values() if not result.finished]
 
 
 def play_run(
@@ -59,7 +59,7 @@ def play_run(
         _warn_of_other_code(folder, record)
         scaffold.save(folder.path / "scaffold")
         specs = folder.config.specs()
-        finished = {spec.id: result for spec in specs if (result := _finished(folder, spec)) is not None}
+        finished = {spec.id: result for spec, result in folder.finished()}
         owed = [spec for spec in specs if spec.id not in finished]
         name = f"{config.env} {scaffold.name}"
         with (
@@ -91,12 +91,6 @@ async def _play(rollout: Rollout, owed: list[EpisodeSpec], jobs: int, models: Ma
         signal.signal(signal.SIGTERM, before)
         for model in dict.fromkeys(models.values()):
             await model.close()
-
-
-def _finished(folder: RunFolder, spec: EpisodeSpec) -> Result | None:
-    path = folder.trace_path(spec)
-    result = read_result(path) if path.exists() else None
-    return result if result is not None and result.failure is None else None
 
 
 class _EventLog:

@@ -18,7 +18,6 @@ from automem.play.folder import RunConfig, RunFolder
 from automem.play.run import play_run
 from automem.results.behaviour import read_behaviour
 from automem.scaffold.spec import Scaffold
-from automem.trace import read_result
 
 #: Failures that are the candidate's own, and come again when it is played again.
 _OWN = ("scaffold", "limit")
@@ -108,18 +107,12 @@ def _finished(folder: Path, config: RunConfig) -> RunFolder | None:
     if not (folder / "run.json").is_file():
         return None
     run = RunFolder.read(folder)
-    paths = [run.trace_path(spec) for spec in config.specs()]
-    results = [read_result(path) if path.exists() else None for path in paths]
-    return run if all(result is not None and result.failure is None for result in results) else None
+    results = [run.result(spec) for spec in config.specs()]
+    return run if all(result is not None and result.finished for result in results) else None
 
 
 def _scores(folder: RunFolder) -> dict[str, float]:
-    scores = {}
-    for spec in folder.config.specs():
-        result = read_result(folder.trace_path(spec))
-        if result is not None and result.failure is None:
-            scores[f"{spec.task}/{spec.seed}"] = result.progress
-    return scores
+    return {f"{spec.task}/{spec.seed}": result.progress for spec, result in folder.finished()}
 
 
 def _cost(folder: RunFolder, seconds: float) -> Cost:

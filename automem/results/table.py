@@ -178,13 +178,12 @@ def _row(run: RunFolder, specs: Sequence[EpisodeSpec], sample_se: bool) -> Row:
     failures: Counter[str] = Counter()
     behaviour = Behaviour()
     for spec in specs:
-        path = run.trace_path(spec)
-        result = read_result(path) if path.is_file() else None
-        if result is None or result.end == "failed":
+        result = run.result(spec)
+        if result is None or not result.finished:
             failures[_why(result)] += 1
         else:
             progress.append(result.progress)
-            behaviour += read_behaviour(path)
+            behaviour += read_behaviour(run.trace_path(spec))
     return Row(
         run=run.name,
         env=run.config.env,

@@ -45,3 +45,15 @@ def test_an_environment_is_played_by_path(automem, tmp_path, game):
     code, out, _ = automem("run", "./games/courier/", *REST, "-n")
     assert code == 0
     assert "would play" in out and " into runs/courier-courier-v1-" in out
+
+
+def test_an_episode_to_show_must_be_one(automem):
+    assert automem("run", "courier/small", *REST, "-o", "a", "--seeds", "0-1")[0] == 0
+    assert automem("trace", "show", "a") == automem("trace", "show", "a", "--episode", "small/0")
+    assert "there is no episode '7'" in fault(automem("trace", "show", "a", "--episode", "7"))[0]
+    file = next(Path("a/traces/courier/small").iterdir())
+    assert "is the trace of one episode" in fault(automem("trace", "show", file, "--episode", "7"))[0]
+    file.unlink()
+    assert automem("trace", "list", "a")[1].count("unfinished") == 1
+    gone = automem("trace", "show", "a", "--episode", file.stem)
+    assert "was not played yet" in fault(gone)[0]

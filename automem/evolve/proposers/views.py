@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from automem.episode import EpisodeSpec
 from automem.errors import UsageError, did_you_mean
@@ -11,7 +10,7 @@ from automem.memory.files import Memory
 from automem.play.folder import RunFolder
 from automem.results.behaviour import read_behaviour
 from automem.scaffold.spec import load
-from automem.trace import Call, OperationRecord, Step, TraceReader, read_result
+from automem.trace import Call, OperationRecord, Step, TraceReader
 
 
 def episodes(run: RunFolder) -> str:
@@ -78,7 +77,7 @@ def _episode(run: RunFolder, spec: EpisodeSpec) -> str:
     where = f"{spec.id}  {spec.env}/{spec.task}"
     if not path.is_file():
         return f"{where}  not played"
-    result, did = read_result(path), read_behaviour(path)
+    result, did = run.result(spec), read_behaviour(path)
     end = f"{result.end}, progress {result.progress:.1%}" if result else "unfinished"
     rates = {
         "unproductive steps": did.unproductive_rate,
@@ -90,23 +89,10 @@ def _episode(run: RunFolder, spec: EpisodeSpec) -> str:
     return f"{where}  {end}, {did.steps} steps; {told}"
 
 
-def _trace(run: RunFolder, episode: str) -> Path:
-    specs = run.config.specs()
-    found = [spec for spec in specs if episode in (spec.id, str(spec.seed))]
-    if not found:
-        raise UsageError(f"there is no episode '{episode[:80]}'", did_you_mean(episode[:80], [s.id for s in specs]))
-    if len(found) > 1:
-        raise UsageError(f"several episodes have the seed {episode}", f"name one of {', '.join(s.id for s in found)}")
-    path = run.trace_path(found[0])
-    if not path.is_file():
-        raise UsageError(f"episode {found[0].id} was not played")
-    return path
-
-
 def _steps(run: RunFolder, episode: str, until: int | None = None) -> Iterator[Step]:
     """The steps of an episode, up to step `until`, which must be there."""
     count = 0
-    for played in TraceReader(_trace(run, episode)).steps():
+    for played in TraceReader(run.trace_of(episode)).steps():
         yield played
         count += 1
         if played.t == until:
