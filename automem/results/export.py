@@ -7,13 +7,14 @@ form of the OpenAI wire, their arguments the JSON text that the model wrote.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any, get_args
 
 from automem.errors import RunError, UsageError
-from automem.messages import Message, Phase, Role, ToolCall
+from automem.messages import Message, Phase, Role
+from automem.models.wire import wire_message
 from automem.play.folder import RunFolder
 from automem.trace import Call, TraceReader
 
@@ -117,30 +118,11 @@ def _chat(call: Call) -> dict[str, Any]:
     answer: Message = {"role": "assistant", "content": call.reply}
     if call.tool_calls:
         answer["tool_calls"] = call.tool_calls
-    return {"prompt": [wired(message) for message in call.messages], "completion": [wired(answer)]}
+    return {"prompt": [wire_message(message) for message in call.messages], "completion": [wire_message(answer)]}
 
 
 def _turn(step: int, number: int, call: Call) -> dict[str, Any]:
     return {"step": step, "phase": call.phase, "role": call.role, "call": number}
-
-
-def wired(message: Message) -> dict[str, Any]:
-    """A message in the form of the OpenAI wire."""
-    data: dict[str, Any] = dict(message)
-    if calls := message.get("tool_calls"):
-        data["tool_calls"] = _calls(calls)
-    return data
-
-
-def _calls(calls: Sequence[ToolCall]) -> list[dict[str, Any]]:
-    return [
-        {
-            "id": call["id"],
-            "type": "function",
-            "function": {"name": call["name"], "arguments": call["arguments"]},
-        }
-        for call in calls
-    ]
 
 
 def _schema(pa: Any) -> Any:

@@ -26,7 +26,7 @@ from automem.episode import digest
 from automem.errors import RunError, UsageError
 from automem.grammar import Operation, parse
 from automem.messages import Phase, Role
-from automem.results.export import wired
+from automem.models.wire import wire_message
 from automem.train.clean import Dropped, clean_turn
 from automem.train.recipe import Selection
 from automem.train.select import Decision, Selector, select
@@ -245,8 +245,9 @@ def _row(episode: Episode, turn: Turn, earlier: int, decision: Decision) -> Row 
         return dropped.reason
     model = spec.models.get(call.role, spec.models["gameplay"])
     return Row(
-        prompt=[wired(message) for message in prompt],
-        completion=[wired(reply)],
+        prompt=[wire_message(message) for message in prompt],
+        completion=[wire_message(reply)],
+        tools=_tools(episode, call.phase),
         run=episode.run,
         episode=spec.id,
         env=spec.env,
