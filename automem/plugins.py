@@ -61,7 +61,7 @@ def find(kind: PluginKind, name: str) -> Path:
         UsageError: no such plugin; the hint has the nearest name and the places searched.
     """
     if os.sep in name:
-        return _explicit(kind, Path(name))
+        return at(kind, Path(name))
     found = available(kind)
     if name in found:
         return found[name]
@@ -83,6 +83,13 @@ def is_folder(kind: PluginKind, name: str) -> bool:
     return os.sep in name and (Path(name) / kind.marker).is_file()
 
 
+def at(kind: PluginKind, folder: Path) -> Path:
+    """The plugin in `folder`, as an absolute path.
+
+    Raises:
+        UsageError: there is none.
+    """
+    if not (folder / kind.marker).is_file():
         hint = f"a {kind.noun} is a folder with a file {kind.marker}"
         raise UsageError(f"no {kind.noun} at '{folder}'", hint)
     return folder.resolve()

@@ -17,9 +17,9 @@ app = typer.Typer(name="scaffold", help="List, show, make, check and compare sca
 def list_scaffolds(as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False) -> None:
     """All scaffolds on the search path."""
     from automem import plugins
-    from automem.scaffold.spec import load
+    from automem.scaffold.spec import load_folder
 
-    found = [(load(str(folder)), folder) for folder in plugins.available(plugins.SCAFFOLD).values()]
+    found = [(load_folder(folder), folder) for folder in plugins.available(plugins.SCAFFOLD).values()]
     if as_json:
         rows = [
             {"name": s.name, "env": s.spec.env, "parent": s.spec.parent, "about": s.spec.about, "path": str(folder)}

@@ -19,7 +19,7 @@ from automem.memory.kinds import ACCEPTS
 from automem.memory.kinds import Kind as FileKind
 from automem.play.check import check_scaffold
 from automem.plugins import plain_name
-from automem.scaffold.spec import Scaffold, load
+from automem.scaffold.spec import Scaffold, load_folder
 
 
 def check_candidate(folder: Path, parent: Scaffold, env: str, allowed: frozenset[Kind]) -> tuple[Scaffold, list[str]]:
@@ -28,7 +28,7 @@ def check_candidate(folder: Path, parent: Scaffold, env: str, allowed: frozenset
     Raises:
         AutoMemError: it does not even load.
     """
-    candidate = load(str(folder.resolve()))
+    candidate = load_folder(folder)
     problems = [*_identity(parent, candidate, env), *_kinds(parent, candidate, allowed)]
     problems += [*_memory_kept(parent, candidate), *_limits_kept(parent, candidate)]
     if not problems:

@@ -23,7 +23,7 @@ from automem.evolve.watch import Seen, Stretch, Tally, Watch
 from automem.play.folder import RunFolder
 from automem.results.behaviour import Behaviour, behaviour
 from automem.results.stats import mean, standard_error
-from automem.scaffold.spec import load
+from automem.scaffold.spec import load_folder
 from automem.trace import Result, TraceReader
 
 __all__ = ["MOST", "RATES", "Diagnosis", "diagnose"]
@@ -42,7 +42,7 @@ def diagnose(run: RunFolder) -> Diagnosis:
     Raises:
         UsageError: the run's scaffold or a trace cannot be read.
     """
-    watch = Watch(load(str((run.path / "scaffold").resolve())))
+    watch = Watch(load_folder(run.path / "scaffold"))
     results: list[Result] = []
     total = Behaviour()
     for spec, result in run.finished():

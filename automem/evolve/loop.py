@@ -34,7 +34,8 @@ from automem.play import provenance
 from automem.play.folder import RunFolder, locked, write_atomically
 from automem.results.gate import Gate, GateResult
 from automem.results.plays import Cost, Game, Played, play
-from automem.scaffold.spec import Scaffold, load
+from automem.scaffold.spec import Scaffold, load_folder
+from automem.text import printable
 
 
 class BudgetUsedUp(Exception):
@@ -176,7 +177,7 @@ class Evolution:
 
     def _candidate(self, folder: str, digest: str | None) -> Scaffold:
         """The candidate of a proposal, as it was checked."""
-        candidate = load(str((self.folder / folder / "candidate").resolve()))
+        candidate = load_folder(self.folder / folder / "candidate")
         if candidate.digest != digest:
             raise UsageError(f"{candidate.folder} is no longer what was checked", "put it back, or start a new folder")
         return candidate
@@ -268,7 +269,7 @@ class Evolution:
 def _holds(folder: Path, digest: str) -> bool:
     """Whether the scaffold with this digest stands in `folder`, whole."""
     try:
-        return load(str(folder.resolve())).digest == digest
+        return load_folder(folder).digest == digest
     except UsageError:
         return False
 
@@ -323,4 +324,4 @@ def best_gate_run(folder: Path) -> RunFolder:
     best = folder / "best"
     if not best.is_dir():
         raise UsageError(f"{folder} has no best scaffold yet")
-    return RunFolder.read(folder / "plays" / f"gate-{load(str(best.resolve())).digest}")
+    return RunFolder.read(folder / "plays" / f"gate-{load_folder(best).digest}")

@@ -14,7 +14,7 @@ from automem import plugins
 from automem.errors import AutoMemError
 from automem.play import provenance
 from automem.scaffold.logic import Logic
-from automem.scaffold.spec import load
+from automem.scaffold.spec import load_folder
 
 #: Optional package -> what it is for.
 _OPTIONAL = {
@@ -66,7 +66,7 @@ def _environments() -> Iterator[Finding]:
 def _scaffolds() -> Iterator[Finding]:
     for name, folder in plugins.available(plugins.SCAFFOLD).items():
         try:
-            yield Finding(f"scaffold {name}", True, load(str(folder)).digest)
+            yield Finding(f"scaffold {name}", True, load_folder(folder).digest)
         except AutoMemError as error:
             yield Finding(f"scaffold {name}", False, str(error))
 

@@ -163,9 +163,18 @@ def load(name: str, overrides: Mapping[str, Any] | None = None) -> Scaffold:
     """Load scaffold `name` (or a path), with dotted `overrides` of keys of `scaffold.yaml`.
 
     Raises:
-        UsageError: unknown scaffold, wrong key or value, or files that do not belong in one.
+        UsageError: unknown scaffold, or as `load_folder`.
     """
-    folder = plugins.find(plugins.SCAFFOLD, name)
+    return load_folder(plugins.find(plugins.SCAFFOLD, name), overrides)
+
+
+def load_folder(folder: Path, overrides: Mapping[str, Any] | None = None) -> Scaffold:
+    """Load the scaffold in `folder`.
+
+    Raises:
+        UsageError: there is none, wrong key or value, or files that do not belong in one.
+    """
+    folder = plugins.at(plugins.SCAFFOLD, folder)
     texts = _read_folder(folder)
     source = folder / "scaffold.yaml"
     data = read_yaml(source)

@@ -20,7 +20,7 @@ from automem.evolve.base import Assignment
 from automem.evolve.proposers import candidate, views
 from automem.models.wire import problem
 from automem.play.folder import RunFolder
-from automem.scaffold.spec import MAX_FILE, MAX_FILES, load
+from automem.scaffold.spec import MAX_FILE, MAX_FILES, load_folder
 
 #: Characters of an answer, and of one line in it.
 ANSWER_CHARS = 6_000
@@ -236,7 +236,7 @@ class Finish(Tool):
     def _answer(self, desk: Desk) -> str:
         if desk.files("candidate"):
             try:
-                load(str(desk.output.resolve()))
+                load_folder(desk.output)
             except UsageError as error:
                 told = str(error).replace(f"{desk.output.resolve()}/", "")
                 raise ToolError(f"not finished, the candidate does not load: {told}") from None

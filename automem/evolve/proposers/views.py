@@ -9,7 +9,7 @@ from automem.errors import UsageError, did_you_mean
 from automem.memory.files import Memory
 from automem.play.folder import RunFolder
 from automem.results.behaviour import read_behaviour
-from automem.scaffold.spec import load
+from automem.scaffold.spec import load_folder
 from automem.trace import Call, OperationRecord, Step, TraceReader
 
 
@@ -61,7 +61,7 @@ def memory(run: RunFolder, episode: str, number: int, file: str) -> str:
     Raises:
         UsageError: no such episode, step or file.
     """
-    scaffold = load(str((run.path / "scaffold").resolve()))
+    scaffold = load_folder(run.path / "scaffold")
     held = Memory(scaffold.spec.files, scaffold.spec.memory, scaffold.initial)
     for played in _steps(run, episode, number):
         held.replay(played.memory)
