@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from automem.episode import EpisodeSpec
+from automem.text import printable
 from automem.trace import Result, Step
 
 #: Seconds between plain lines that only tell that work goes on.
@@ -81,7 +82,7 @@ class BarDisplay:
             self._progress.remove_task(bar)
         self._progress.advance(self._run)
         if result.failure:
-            self._progress.console.print(_line(spec, result), style="red", markup=False, highlight=False)
+            self._progress.console.print(printable(_line(spec, result)), style="red", markup=False, highlight=False)
 
 
 class PlainDisplay:
@@ -119,11 +120,12 @@ class PlainDisplay:
 
     def _say(self, text: str) -> None:
         self._told = time.monotonic()
-        print(text, file=sys.stderr, flush=True)
+        print(printable(text), file=sys.stderr, flush=True)
 
 
 def _line(spec: EpisodeSpec, result: Result) -> str:
     name = f"{spec.env}/{spec.task} seed {spec.seed}"
     if result.failure:
-        return f"{name}: failed ({result.failure}) after {result.steps} steps: {result.message}"
+        hint = f" (hint: {result.hint})" if result.hint else ""
+        return f"{name}: failed ({result.failure}) after {result.steps} steps: {result.message}{hint}"
     return f"{name}: {result.progress:.1%} in {result.steps} steps, {result.end}"

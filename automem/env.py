@@ -7,8 +7,10 @@ the default) and `make(task, **options) -> Env`.
 from __future__ import annotations
 
 import random
+import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -91,8 +93,6 @@ def tasks(name: str) -> tuple[str, ...]:
     return tuple(_module(name).TASKS)
 
 
-def make(name: str, task: str | None = None, **options: Any) -> Env:
-    """Make environment `name` for `task` (None: its default task).
 def split_game(game: str) -> tuple[str, str | None]:
     """The environment and the task (None: not named) of ENV or ENV/TASK; ENV may be the path of a folder.
 
@@ -114,6 +114,8 @@ def split_game(game: str) -> tuple[str, str | None]:
     return env, task or None
 
 
+def make(name: str, task: str | None = None, **options: Any) -> Env:
+    """Make environment `name` for `task` (None: its default task).
 
     Raises:
         UsageError: unknown environment, task or option.
@@ -129,11 +131,27 @@ def split_game(game: str) -> tuple[str, str | None]:
 def _module(name: str) -> Any:
     folder = plugins.find(plugins.ENV, name)
     try:
-        return plugins.load_module(folder)
+        module = plugins.load_module(folder)
     except ModuleNotFoundError as missing:
-        raise UsageError(
-            f"environment '{name}' needs the package '{missing.name}'", "pip install 'automem[envs]'"
-        ) from missing
+        if missing.name and not missing.name.startswith(plugins.PRIVATE):
+            hint = "pip install 'automem[envs]'"
+            raise UsageError(f"environment '{name}' needs the package '{missing.name}'", hint) from missing
+        raise _cannot_load(folder, missing) from missing
+    except (ImportError, SyntaxError, NameError, AttributeError, TypeError, ValueError) as error:
+        raise _cannot_load(folder, error) from error
+    for wanted in ("TASKS", "make"):
+        if not getattr(module, wanted, None):
+            raise UsageError(f"{folder / '__init__.py'} defines no {wanted}", "an environment has TASKS and make(task)")
+    return module
+
+
+def _cannot_load(folder: Path, error: Exception) -> UsageError:
+    if isinstance(error, SyntaxError):
+        place = f"{error.filename}, line {error.lineno}"
+    else:
+        frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename.startswith(str(folder))]
+        place = f"{frames[-1].filename}, line {frames[-1].lineno}" if frames else str(folder)
+    return UsageError(f"environment '{folder.name}' cannot be loaded: {place}: {type(error).__name__}: {error}")
 
 
 @contextmanager

@@ -19,6 +19,8 @@ from types import ModuleType
 from automem.errors import UsageError, nearest
 
 PACKAGE = Path(__file__).resolve().parent
+#: How the private module names of environments begin.
+PRIVATE = "_automem_env_"
 # Episodes start in threads of their own; none may see a module that another is still loading.
 _LOADING = RLock()
 
@@ -71,8 +73,6 @@ def find(kind: PluginKind, name: str) -> Path:
     raise UsageError(f"unknown {kind.noun} '{name}'", f"{suggestion}searched: {places}")
 
 
-def _explicit(kind: PluginKind, folder: Path) -> Path:
-    if not (folder / kind.marker).is_file():
 def plain_name(name: str) -> str:
     """The name of a plugin that was asked for by name or by path."""
     return Path(name).name
@@ -98,7 +98,7 @@ def at(kind: PluginKind, folder: Path) -> Path:
 def load_module(folder: Path) -> ModuleType:
     """Import plugin `folder` as a package under a private name, so `envs/crafter` never shadows `crafter`."""
     digest = blake2b(str(folder.resolve()).encode(), digest_size=4).hexdigest()
-    name = f"_automem_env_{folder.name}_{digest}"
+    name = f"{PRIVATE}{folder.name}_{digest}"
     with _LOADING:
         return sys.modules.get(name) or _import(name, folder)
 

@@ -33,13 +33,24 @@ _SYNC_SECONDS = 3.0
 
 Parts = int | str | list[int | str]
 
+#: What reading a line may raise when somebody has edited it.
+_DAMAGED = (AttributeError, LookupError, TypeError, ValueError)
+
 
 class _Record(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+#: Why an operation was not executed: `memory` refused it, the game has no such action, the scaffold's guard
+#: spoke against it, it was held until an answer is read, it stood after the end or beyond a limit, …
+Refusal = Literal["malformed", "not offered", "memory", "unknown action", "rejected", "held", "after the end"]
+
+
 class OperationRecord(_Record):
-    """One operation of a reply and the answer to it. `name` is `?` where the reply was malformed."""
+    """One operation of a reply and the answer to it. `name` is `?` where the reply was malformed.
+
+    `refusal` is set when it was not executed, and `ok` is then False.
+    """
 
     name: str
     args: list[str] = []
@@ -48,6 +59,7 @@ class OperationRecord(_Record):
     hits: int | None = None
     changed: bool = False
     repeat: bool = False
+    refusal: Refusal | None = None
 
 
 class Call(_Record):
@@ -91,7 +103,7 @@ class Step(_Record):
 
 
 class Result(_Record):
-    """How the episode ended. `failure` and `message` are set when it failed: it is then owed again."""
+    """How the episode ended. `failure` and `message` (and perhaps `hint`) are set when it failed: it is owed again."""
 
     end: Literal["terminated", "truncated", "failed"]
     progress: float
@@ -99,6 +111,12 @@ class Result(_Record):
     steps: int
     failure: FailureKind | None = None
     message: str | None = None
+    hint: str | None = None
+
+    @property
+    def finished(self) -> bool:
+        """Whether the episode was played to its end; one that failed is owed again."""
+        return self.failure is None
 
 
 @dataclass
@@ -111,12 +129,6 @@ class Trace:
     path: Path | None = None
 
 
-    hint: str | None = None
-
-    @property
-    def finished(self) -> bool:
-        """Whether the episode was played to its end; one that failed is owed again."""
-        return self.failure is None
 @dataclass
 class _TextTable:
     """Text -> table entry, by hash: what a writer needs; the texts themselves are in the file."""
@@ -233,20 +245,27 @@ class TraceReader:
         header = next((record for record, _ in _lines(path)), None)
         if header is None or header.get("kind") != "header":
             raise UsageError(f"{path} is not a trace: it has no header line")
-        if header["format"] != FORMAT:
-            raise UsageError(f"{path} has trace format {header['format']}, this version reads {FORMAT}")
-        self.spec = EpisodeSpec.model_validate(header["spec"])
+        if header.get("format") != FORMAT:
+            raise UsageError(f"{path} has trace format {header.get('format')}, this version reads {FORMAT}")
+        try:
+            self.spec = EpisodeSpec.model_validate(header["spec"])
+        except _DAMAGED as error:
+            raise UsageError(f"{path}, line 1: damaged ({error})") from error
 
     def steps(self) -> Iterator[Step]:
         """The steps in order; `result` is set when the last one has been read."""
         self._texts = []
-        for record, _ in _lines(self.path):
-            self._texts += record.pop("texts", ())
-            kind = record.pop("kind")
-            if kind == "step":
-                yield _unpack_step(record, self._texts)
-            elif kind == "result":
-                self.result = Result.model_validate(record)
+        for number, (record, _) in enumerate(_lines(self.path), 1):
+            try:
+                self._texts += record.pop("texts", ())
+                kind = record.pop("kind")
+                step = _unpack_step(record, self._texts) if kind == "step" else None
+                if kind == "result":
+                    self.result = Result.model_validate(record)
+            except _DAMAGED as error:
+                raise UsageError(f"{self.path}, line {number}: damaged ({type(error).__name__}: {error})") from error
+            if step is not None:
+                yield step
 
 
 def read_trace(path: Path) -> Trace:
@@ -264,9 +283,12 @@ def read_result(path: Path) -> Result | None:
         tail = file.read().splitlines(keepends=True)
     if not tail or not tail[-1].endswith(b"\n") or b'"kind":"result"' not in tail[-1][:40]:
         return None
-    record = json.loads(tail[-1])
-    record.pop("kind")
-    return Result.model_validate(record)
+    try:
+        record = json.loads(tail[-1])
+        record.pop("kind")
+        return Result.model_validate(record)
+    except _DAMAGED as error:
+        raise UsageError(f"{path}, last line: damaged ({error})") from error
 
 
 def _lines(path: Path) -> Iterator[tuple[dict[str, Any], int]]:

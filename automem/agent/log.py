@@ -18,9 +18,9 @@ async def log(turn: Turn) -> None:
         done = not reply
         for operation in reply:
             if done:
-                records.append(talk.note(operation, "not executed: it stands after DONE"))
+                records.append(talk.note(operation, "not executed: it stands after DONE", "after the end"))
             elif is_named(operation, "DONE"):
-                records.append(talk.note(operation, "ok", ok=True))
+                records.append(talk.note(operation, "ok"))
                 done = True
             else:
                 records.append(await talk.execute(operation))

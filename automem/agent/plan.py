@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from automem.agent.turn import Conversation, Reply, Turn, is_named
 from automem.grammar import OPERATIONS, Operation, without
-from automem.trace import OperationRecord
+from automem.trace import OperationRecord, Refusal
 
 _HELD = "held: memory was asked in the same reply. Read the answer, then commit an ACTION."
 _MISSING = "No operation was found in the reply. Commit one ACTION."
@@ -33,10 +33,10 @@ async def consult(turn: Turn) -> Conversation:
         acted = done = False
         for operation in reply:
             if is_named(operation, "ACTION"):
-                talk.note(operation, "left to the gameplay model", ok=True)
+                talk.note(operation, "left to the gameplay model")
                 acted = True
             elif is_named(operation, "DONE"):
-                records.append(talk.note(operation, "ok", ok=True))
+                records.append(talk.note(operation, "ok"))
                 done = True
             else:
                 records.append(await talk.execute(operation))
@@ -71,15 +71,15 @@ async def _execute(
     asked = False
     for operation in reply:
         if action is not None:
-            record = talk.note(operation, "not executed: the action is already committed")
+            record = talk.note(operation, "not executed: the action is already committed", "after the end")
         elif not (isinstance(operation, Operation) and operation.name == "ACTION"):
             record = await talk.execute(operation)
             asked = asked or _asks(record)
         elif asked and not last:
-            record = talk.note(operation, _HELD)
+            record = talk.note(operation, _HELD, "held")
         else:
-            action, answer = await _judge(turn, operation.args[0])
-            record = talk.note(operation, answer, ok=action is not None)
+            action, answer, refusal = await _judge(turn, operation.args[0])
+            record = talk.note(operation, answer, refusal)
         records.append(record)
     return records, action
 
@@ -89,22 +89,23 @@ def _asks(record: OperationRecord) -> bool:
     return record.name in OPERATIONS and OPERATIONS[record.name].reads
 
 
-async def _judge(turn: Turn, text: str) -> tuple[str | None, str]:
-    """The action that `text` stands for and "ok", or None and why it is not taken."""
+async def _judge(turn: Turn, text: str) -> tuple[str | None, str, Refusal | None]:
+    """The action that `text` stands for, what the model is answered, and why the action is not taken (if not)."""
     setting = turn.setting
     turn.proposed = text
     if "repair" in setting.logic.functions:
         text = await setting.worker(setting.logic.repair, text, step=turn.step)
     action = setting.env.find_action(text)
     if action is None:
-        return None, f"error: '{text}' is not an action; the actions are: {', '.join(setting.env.actions)}"
+        known = ", ".join(setting.env.actions)
+        return None, f"error: '{text}' is not an action; the actions are: {known}", "unknown action"
     if "guard" in setting.logic.functions and len(turn.rejections) < setting.scaffold.spec.budget.rejections:
         state, history = turn.variables["state"], turn.history
         reason = await setting.worker(setting.logic.guard, action, state, history, step=turn.step)
         if reason is not None:
             turn.rejections.append(f"{action}: {reason}")
-            return None, f"rejected: {reason}"
-    return action, "ok"
+            return None, f"rejected: {reason}", "rejected"
+    return action, "ok", None
 
 
 def _cut_action(talk: Conversation, reply: Reply) -> None:

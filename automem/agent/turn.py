@@ -23,7 +23,7 @@ from automem.models.base import Completion, Model, Request
 from automem.scaffold.logic import Logic
 from automem.scaffold.prompts import MemoryView, Prompts
 from automem.scaffold.spec import Scaffold
-from automem.trace import Call, OperationRecord
+from automem.trace import Call, OperationRecord, Refusal
 
 if TYPE_CHECKING:
     from automem.env import Env
@@ -152,25 +152,27 @@ class Conversation:
         """Execute one memory operation; malformed and unoffered ones are answered with what is wrong."""
         setting = self._turn.setting
         if isinstance(operation, Malformed):
-            return self.note(operation, operation.error)
+            return self.note(operation, operation.error, "malformed")
         offered = self._turn.offered(self._phase)
         if operation.name not in offered:
-            return self.note(operation, f"error: {operation.name} is not offered now; offered: {', '.join(offered)}")
+            answer = f"error: {operation.name} is not offered now; offered: {', '.join(offered)}"
+            return self.note(operation, answer, "not offered")
         if "upsert" in setting.logic.functions:
             result = await setting.worker(setting.memory.execute, operation, self._turn.step)
         else:
             result = setting.memory.execute(operation, self._turn.step)
-        return self.note(
-            operation, result.text, ok=result.ok, hits=result.hits, changed=result.changed, repeat=result.repeat
-        )
+        facts = {"hits": result.hits, "changed": result.changed, "repeat": result.repeat}
+        return self.note(operation, result.text, None if result.ok else "memory", **facts)
 
-    def note(self, operation: Operation | Malformed, result: str, ok: bool = False, **facts: Any) -> OperationRecord:
+    def note(
+        self, operation: Operation | Malformed, result: str, refusal: Refusal | None = None, **facts: Any
+    ) -> OperationRecord:
         """Record an operation and the answer to it with the latest call."""
         if isinstance(operation, Malformed):
             name, args = "?", [operation.source]
         else:
             name, args = operation.name, list(operation.args)
-        record = OperationRecord(name=name, args=args, ok=ok, result=result, **facts)
+        record = OperationRecord(name=name, args=args, ok=refusal is None, result=result, refusal=refusal, **facts)
         self._turn.calls[-1].operations.append(record)
         return record
 

@@ -10,6 +10,7 @@ import typer
 
 from automem.cli import diagnose, doctor, env, evolve, quickstart, run, scaffold, serve, table, trace
 from automem.errors import AutoMemError, UsageError
+from automem.text import printable
 
 app = typer.Typer(
     name="automem",
@@ -26,11 +27,15 @@ for noun in (trace, scaffold, env):
     app.add_typer(noun.app)
 
 
+#: Whether errors show their traceback; set by --debug.
+_debug = False
+
+
 @app.callback()
 def options(debug: bool = typer.Option(False, "--debug", help="Show the traceback of an error.")) -> None:
     """Agents that play long games with a directory of text files as memory."""
-    if debug:
-        os.environ["AUTOMEM_DEBUG"] = "1"
+    global _debug
+    _debug = debug
 
 
 def main() -> None:
@@ -42,7 +47,7 @@ def _exit_code() -> int:
     try:
         return int(app(standalone_mode=False) or 0)
     except AutoMemError as error:
-        if os.environ.get("AUTOMEM_DEBUG"):
+        if _debug:
             raise
         _say(str(error), error.hint)
         return 2 if isinstance(error, UsageError) else 1
@@ -51,9 +56,18 @@ def _exit_code() -> int:
         return 2
     except typer.Abort:
         return 130
-    except BrokenPipeError:
+    except OSError as error:
+        if not isinstance(error, BrokenPipeError):
+            return _say_os_error(error)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+
+
+def _say_os_error(error: OSError) -> int:
+    if _debug:
+        raise error
+    _say(f"{error.filename or 'a file'}: {error.strerror or error}", "--debug shows where")
+    return 1
 
 
 def _say_usage(error: Any) -> None:
@@ -68,6 +82,6 @@ def _say_usage(error: Any) -> None:
 
 def _say(message: str, hint: str | None) -> None:
     message = message[:1].lower() + message[1:]
-    print(f"error: {message}", file=sys.stderr)
+    print(f"error: {printable(message)}", file=sys.stderr)
     if hint:
-        print(f"hint: {hint}", file=sys.stderr)
+        print(f"hint: {printable(hint)}", file=sys.stderr)

@@ -107,7 +107,7 @@ def report(runs: Sequence[Played], as_json: bool) -> None:
         episodes = sum(len(played.results) for played in runs)
         raise RunError(
             f"{len(failures)} of {episodes} episodes failed; the first: {first.message}",
-            f"the same command tries them again; {folder}/logs has all messages",
+            "; ".join(filter(None, (first.hint, f"the same command tries them again; {folder}/logs has all messages"))),
         )
 
 

@@ -38,6 +38,7 @@ def show(
 ) -> None:
     """Every file of a scaffold."""
     from automem.scaffold.spec import load
+    from automem.text import printable
 
     scaffold = load(name)
     if as_json:
@@ -45,7 +46,7 @@ def show(
         return
     print(f"{scaffold.name} ({scaffold.digest}) in {scaffold.folder}")
     for path, text in scaffold.texts.items():
-        print(f"\n--- {path}\n{text.rstrip()}")
+        print(printable(f"\n--- {path}\n{text.rstrip()}"))
 
 
 @app.command()
@@ -63,8 +64,8 @@ def new(
 @app.command()
 def check(
     names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Scaffolds by name or path.")],
-) -> None:
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+) -> None:
     """Load each scaffold, render its prompts on real observations, and run its logic in the sandbox."""
     reports = [_checked(name) for name in names]
     if as_json:
@@ -106,6 +107,7 @@ def diff(
 ) -> None:
     """A unified diff of two scaffolds, file by file."""
     from automem.scaffold.spec import load
+    from automem.text import printable
 
     before, after = load(old), load(new)
     for path in sorted({*before.texts, *after.texts}):
@@ -114,4 +116,4 @@ def diff(
             one.splitlines(), other.splitlines(), f"{before.name}/{path}", f"{after.name}/{path}", lineterm=""
         )
         for line in lines:
-            print(line)
+            print(printable(line))

@@ -73,10 +73,11 @@ def diff(
 ) -> None:
     """Where two runs first differ, timings and model names aside; exit code 1 if they do."""
     from automem.results.diff import diff_runs, diff_traces
+    from automem.text import printable
 
     difference = diff_traces(one, other) if one.is_file() and other.is_file() else diff_runs(one, other)
     if difference:
-        print(difference)
+        print(printable(str(difference)))
         raise typer.Exit(1)
     print("identical, timings and model names aside")
 
@@ -104,30 +105,34 @@ def _trace_file(source: Path, episode: str | None) -> Path:
     from automem.play.folder import RunFolder
 
     if source.is_file():
-        return source
         if episode is not None:
             raise UsageError(f"--episode {episode}: {source} is the trace of one episode", "name the run folder")
+        return source
     folder = RunFolder.read(source)
     return folder.trace_of(folder.config.specs()[0].id if episode is None else episode)
 
 
 def _print_step(step: Step, in_full: bool) -> None:
+    from automem.text import printable
+
     print(f"=== step {step.t} ===")
-    print(step.observation)
+    print(printable(step.observation))
     for call in step.calls:
         _print_call(call, in_full)
     proposed = f" (proposed: {step.proposed})" if step.proposed not in (None, step.action) else ""
-    print(f"-> {step.action}{' by default' if step.fallback else ''}{proposed}")
+    print(printable(f"-> {step.action}{' by default' if step.fallback else ''}{proposed}"))
     print(f"   progress {step.progress:.1%}, reward {step.reward:g}\n")
 
 
 def _print_call(call: Call, in_full: bool) -> None:
+    from automem.text import printable
+
     print(f"--- {call.phase} ({call.role}), {call.usage.prompt} + {call.usage.completion} tokens")
     if in_full:
         for message in call.messages:
-            print(f"[{message['role']}]\n{message['content']}")
+            print(printable(f"[{message['role']}]\n{message['content']}"))
         print("[reply]")
-    print(call.reply or json.dumps(call.tool_calls))
+    print(printable(call.reply or json.dumps(call.tool_calls)))
     for operation in call.operations:
         if operation.name not in ("DONE", "ACTION"):
-            print(f"    {operation.name} {' | '.join(operation.args)}: {operation.result}")
+            print(printable(f"    {operation.name} {' | '.join(operation.args)}: {operation.result}"))

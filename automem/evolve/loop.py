@@ -263,7 +263,7 @@ class Evolution:
             )
 
     def _say(self, text: str) -> None:
-        print(text, file=sys.stderr, flush=True)
+        print(printable(text), file=sys.stderr, flush=True)
 
 
 def _holds(folder: Path, digest: str) -> bool:

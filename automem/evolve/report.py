@@ -11,6 +11,7 @@ from typing import Any
 from automem.evolve.base import Revision
 from automem.evolve.lineage import Lineage
 from automem.evolve.loop import read_config
+from automem.text import printable
 
 TITLES = (
     "revision", "scaffold", "changes", "before %", "after %", "verdict", "why", "calls", "tokens in", "tokens out",
@@ -72,4 +73,4 @@ def _percent(value: float | None) -> str:
 
 
 def _escaped(text: str) -> str:
-    return " ".join(text.split()).replace("\\", "\\\\").replace("|", "\\|")
+    return printable(" ".join(text.split())).replace("\\", "\\\\").replace("|", "\\|")

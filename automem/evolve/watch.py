@@ -15,7 +15,7 @@ from automem.episode import text_digest
 from automem.evolve.facts import KeyStats, Side, nearest, place_in, read_fact, words
 from automem.evolve.mirror import Mirror
 from automem.grammar import OPERATIONS
-from automem.results.behaviour import WRITES
+from automem.results.behaviour import WRITES, named_unknown_action
 from automem.scaffold.spec import Scaffold
 from automem.trace import OperationRecord, Step
 
@@ -167,7 +167,7 @@ class Watch:
 
     def _operations(self, here: _Here, step: Step, operations: Iterable[OperationRecord]) -> None:
         for operation in operations:
-            if operation.name == "ACTION" and not operation.ok and operation.result.startswith(("error:", "rejected:")):
+            if operation.refusal in ("unknown action", "rejected"):
                 proposed = operation.args[0] if operation.args else ""
                 self.invalid.add((proposed,), *here.place, executed=step.action, answer=operation.result)
             elif not operation.ok:
@@ -246,7 +246,7 @@ class Watch:
             self._end_stretch(here)
         if step.fallback and step.proposed is None:
             self.invalid.add(("",), *here.place, executed=step.action, answer="no action was named in time")
-        if idle or step.fallback or step.rejections or _unknown_action(step):
+        if idle or step.fallback or step.rejections or named_unknown_action(step):
             self.unproductive += 1
             self._look_for_known(here, step)
 
@@ -282,11 +282,3 @@ class Watch:
 
 def _reads(operation: OperationRecord) -> bool:
     return operation.name in OPERATIONS and OPERATIONS[operation.name].reads
-
-
-def _unknown_action(step: Step) -> bool:
-    return any(
-        op.name == "ACTION" and not op.ok and op.result.startswith("error:")
-        for call in step.calls
-        for op in call.operations
-    )

@@ -13,14 +13,15 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from hashlib import blake2b
 
 from gymnasium.utils.env_checker import check_env as gymnasium_check
 
 from automem import env as envs
-from automem.env import Env, random_actions
-from automem.errors import UsageError
+from automem.env import Env, boundary, random_actions
+from automem.errors import EnvFailure, UsageError
 
 _SEED = 42
 _DATES = ("2027-08-13 23:30:00", "2031-01-07 12:00:00")
@@ -58,15 +59,22 @@ def _check_task(name: str, task: str, steps: int) -> Iterator[Report]:
     except UsageError as missing:
         yield Report(f"{where}: not checked: {'; '.join(filter(None, (missing.message, missing.hint)))}", None)
         return
+    with closing(env):
+        try:
+            with boundary(where):
+                yield from _findings(where, name, task, steps, env)
+        except EnvFailure as failure:
+            yield Report(f"{where}: plays without an error: {failure}", False)
+
+
+def _findings(where: str, name: str, task: str, steps: int, env: Env) -> Iterator[Report]:
     yield _conforms(where, env)
     yield _facts(where, env, steps)
     actions = random_actions(env, _SEED, steps)
     first = _play(env, _SEED, actions)
-    yield Report(
-        f"{where}: the same seed gives the same episode after a second reset", first == _play(env, _SEED, actions)
-    )
+    again = _play(env, _SEED, actions)
+    yield Report(f"{where}: the same seed gives the same episode after a second reset", first == again)
     yield Report(f"{where}: another seed gives another episode", first != _play(env, _SEED + 1, actions))
-    env.close()
     children = [_child(name, task, steps, hash_seed) for hash_seed in ("0", "12345")]
     yield Report(f"{where}: the same episode in another process, under other hash seeds", set(children) == {first})
     yield _dates(where, name, task, steps, first)
@@ -91,17 +99,24 @@ def _facts(where: str, env: Env, steps: int) -> Report:
     if env.default_action not in env.actions:
         return Report(f"{what}: default action '{env.default_action}' is not an action", False)
     _, info = env.reset(seed=_SEED)
-    progress = info["progress"]
+    progress = 0.0
     for t, action in enumerate(random_actions(env, _SEED, steps)):
         _, _, terminated, truncated, info = env.step(action)
         if not progress <= info["progress"] <= 1:
             return Report(f"{what}: progress went from {progress} to {info['progress']} at step {t}", False)
-        if json.loads(json.dumps(info["state"])) != info["state"]:
+        if not _is_json(info["state"]):
             return Report(f"{what}: the state at step {t} is not made of JSON values", False)
         progress = info["progress"]
         if terminated or truncated:
             break
     return Report(what, True)
+
+
+def _is_json(state: object) -> bool:
+    try:
+        return bool(json.loads(json.dumps(state)) == state)
+    except (TypeError, ValueError):
+        return False
 
 
 def _play(env: Env, seed: int, actions: list[str]) -> str:

@@ -85,7 +85,7 @@ class RunFolder:
         try:
             record = json.loads(file.read_text(encoding="utf-8"))
             return cls(path, RunConfig.model_validate(record["config"]), record)
-        except (json.JSONDecodeError, KeyError, ValidationError) as error:
+        except (OSError, UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError, ValidationError) as error:
             raise UsageError(f"{file} is damaged: {error}") from error
 
     @property
@@ -189,9 +189,13 @@ def _opened(path: Path, config: RunConfig, record: dict[str, Any]) -> RunFolder:
 
 
 def _throw_away(path: Path) -> None:
-    (path / "run.json").unlink(missing_ok=True)
-    shutil.rmtree(path / "traces", ignore_errors=True)
-    shutil.rmtree(path / "memory", ignore_errors=True)
+    try:
+        for name in ("traces", "memory"):
+            if (path / name).exists():
+                shutil.rmtree(path / name)
+        (path / "run.json").unlink(missing_ok=True)
+    except OSError as error:
+        raise RunError(f"cannot throw the earlier run in {path} away: {error}") from error
 
 
 def _new_attempt(logs: Path) -> Path:

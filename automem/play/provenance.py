@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 from functools import cache
@@ -39,8 +40,19 @@ def versions() -> dict[str, str]:
 
 
 def command_line() -> str:
-    """The command as typed, without credentials in addresses."""
-    return _CREDENTIALS.sub("//", " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]))
+    """The command, ready to be pasted, without credentials in addresses and without the arguments of an agent."""
+    arguments = [Path(sys.argv[0]).name, *sys.argv[1:]]
+    for position, argument in enumerate(arguments[1:], 1):
+        if arguments[position - 1] == "--proposer-command":
+            arguments[position] = _program(argument)
+        elif argument.startswith("--proposer-command="):
+            arguments[position] = f"--proposer-command={_program(argument.partition('=')[2])}"
+    return _CREDENTIALS.sub("//", shlex.join(arguments))
+
+
+def _program(command: str) -> str:
+    """The program of a command; what follows may hold a key."""
+    return f"{command.split(maxsplit=1)[0]} …" if command.split() else ""
 
 
 @cache
@@ -53,11 +65,13 @@ def git_commit(folder: Path) -> str | None:
 
 
 def evaluator_digest(env: str) -> str:
-    """Digest of the code that plays and measures: the package and the environment's folder."""
-    files = sorted(plugins.PACKAGE.rglob("*.py")) + sorted(plugins.find(plugins.ENV, env).rglob("*.py"))
+    """Digest of all that plays and measures, data included: the package and the environment's folder."""
     hasher = blake2b(digest_size=8)
-    for file in files:
-        hasher.update(file.name.encode() + b"\0" + file.read_bytes())
+    for root in (plugins.PACKAGE, plugins.find(plugins.ENV, env)):
+        for file in sorted(root.rglob("*")):
+            relative = file.relative_to(root)
+            if file.is_file() and not {"__pycache__", "_shipped"} & set(relative.parts):
+                hasher.update(relative.as_posix().encode() + b"\0" + file.read_bytes())
     return hasher.hexdigest()
 
 

@@ -122,7 +122,8 @@ class _Episode:
         try:
             result = self._result(await self._play())
         except EpisodeFailure as failure:
-            result = self._result("failed", failure=failure.kind, message=str(failure)[:_MESSAGE_CHARS])
+            told = {"message": str(failure)[:_MESSAGE_CHARS], "hint": failure.hint}
+            result = self._result("failed", failure=failure.kind, **told)
         if self._writer is not None:
             await self._thread(self._writer.result, result)
         return result

@@ -17,9 +17,6 @@ from automem.trace import Step, TraceReader
 
 #: Operations that put text into a file.
 WRITES = frozenset({"APPEND", "WRITE", "UPSERT"})
-_MALFORMED = "?"
-#: How the answer to an ACTION that the game does not know begins; one that is only held begins otherwise.
-_ERROR = "error:"
 
 
 @dataclass(frozen=True)
@@ -144,18 +141,18 @@ def read_behaviour(path: Path) -> Behaviour:
 def _actions(step: Step, here: str, earlier: str | None) -> Behaviour:
     """`here` and `earlier` are the digests of what was seen before this step and before the one before."""
     stuck = step.next_digest == here
-    unknown = any(
-        op.name == "ACTION" and not op.ok and op.result.startswith(_ERROR)
-        for call in step.calls
-        for op in call.operations
-    )
     return Behaviour(
         steps=1,
         stuck=stuck,
         oscillating=not stuck and step.next_digest == earlier,
-        invalid=step.fallback or bool(step.rejections) or unknown,
+        invalid=step.fallback or bool(step.rejections) or named_unknown_action(step),
         fallbacks=step.fallback,
     )
+
+
+def named_unknown_action(step: Step) -> bool:
+    """Whether the model committed an action that the game does not have."""
+    return any(op.refusal == "unknown action" for call in step.calls for op in call.operations)
 
 
 def _operations(step: Step) -> Behaviour:
@@ -165,7 +162,7 @@ def _operations(step: Step) -> Behaviour:
     return Behaviour(
         operations=len(records),
         refused=sum(not op.ok for _, op in records),
-        malformed=sum(op.name == _MALFORMED for _, op in records),
+        malformed=sum(op.refusal == "malformed" for _, op in records),
         writes=len(writes),
         repeats=sum(op.repeat for _, op in writes),
         searches=len(searches),

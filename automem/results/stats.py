@@ -90,6 +90,6 @@ def _interval(values: Sequence[float], confidence: float, seed: int) -> tuple[fl
         n_resamples=RESAMPLES,
         confidence_level=confidence,
         method="BCa",
-        random_state=np.random.default_rng(seed),
+        rng=np.random.default_rng(seed),
     ).confidence_interval
     return float(found.low), float(found.high)

@@ -18,7 +18,8 @@ from automem.episode import EpisodeSpec
 from automem.play.folder import RunFolder
 from automem.results.behaviour import Behaviour, read_behaviour
 from automem.results.stats import mean, standard_error
-from automem.trace import Result, read_result
+from automem.text import printable
+from automem.trace import Result
 
 By = Literal["task", "seed"]
 #: What an episode counts as in `failures` while it has no result line.
@@ -348,7 +349,7 @@ _LATEX = str.maketrans(
 
 
 def _markdown(text: str) -> str:
-    return text.translate(_MARKDOWN)
+    return printable(text.translate(_MARKDOWN))
 
 
 def _latex(text: str) -> str:

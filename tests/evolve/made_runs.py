@@ -76,5 +76,8 @@ def record(memory, operation, step):
     if name in OPERATIONS and (OPERATIONS[name].reads or OPERATIONS[name].writes):
         done = memory.execute(Operation(name, tuple(args)), step)
         facts = {"hits": done.hits, "changed": done.changed, "repeat": done.repeat}
+        facts["refusal"] = None if done.ok else "memory"
         return OperationRecord(name=name, args=args, ok=done.ok, result=done.text, **facts)
-    return OperationRecord(name=name, args=args[:1], ok=False, result=args[1])
+    refusals = {"rejected": "rejected", "held": "held", "error": "unknown action"}
+    refusal = "malformed" if name == "?" else refusals[args[1].partition(":")[0]] if name == "ACTION" else "memory"
+    return OperationRecord(name=name, args=args[:1], ok=False, result=args[1], refusal=refusal)

@@ -59,9 +59,11 @@ def test_repeat_writes_and_empty_searches_count_executed_operations_only(tmp_pat
 
 def test_refused_operations_and_invalid_actions(tmp_path):
     known = call("plan", op("READ", "log"), op("ACTION", "east"))
-    malformed = call("plan", op("?", "<|SAERCH|>", ok=False), op("ACTION", "east"))
-    held = call("plan", op("READ", "log"), op("ACTION", "east", ok=False, result="held: read first"))
-    unknown = call("plan", op("ACTION", "fly", ok=False, result="error: 'fly' is not an action"))
+    malformed = call("plan", op("?", "<|SAERCH|>", ok=False, refusal="malformed"), op("ACTION", "east"))
+    held = call("plan", op("READ", "log"), op("ACTION", "east", ok=False, result="held: read first", refusal="held"))
+    unknown = call(
+        "plan", op("ACTION", "fly", ok=False, result="error: 'fly' is not an action", refusal="unknown action")
+    )
     result = measured(
         tmp_path,
         "abcdefg",
