@@ -20,8 +20,8 @@ IDENTIFIER = re.compile(
 
 
 def identifiers(text: str) -> list[str]:
-    """The identifiers of a text, in order, as often as they stand there; a full stop at the end is no part of one."""
-    return [found.rstrip(".-") for found in IDENTIFIER.findall(text)]
+    """The identifiers of a text, in order, as often as they stand there; punctuation at the end is no part of one."""
+    return [found.rstrip(".,;:!?-") for found in IDENTIFIER.findall(text)]
 
 
 def has_identifier(text: str) -> bool:

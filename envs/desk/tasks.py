@@ -63,9 +63,9 @@ class DeskTask:
 
 
 SETTINGS = {
-    "easy": DeskTask(cases=6, works=3, services=1, strangers=60, log=8, listing=24, slack=1.3),
-    "medium": DeskTask(cases=12, works=4, services=2, strangers=140, log=12, listing=36, slack=1.3),
-    "hard": DeskTask(cases=24, works=5, services=3, strangers=300, log=16, listing=48, slack=1.3),
+    "easy": DeskTask(cases=6, works=3, services=1, strangers=120, log=8, listing=24, slack=1.2),
+    "medium": DeskTask(cases=12, works=4, services=2, strangers=300, log=12, listing=36, slack=1.15),
+    "hard": DeskTask(cases=24, works=5, services=3, strangers=600, log=16, listing=48, slack=1.15),
 }
 TASKS = tuple(SETTINGS)
 
