@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import random
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import gymnasium
 from gymnasium import spaces
@@ -19,6 +20,13 @@ from gymnasium import spaces
 from automem import plugins
 from automem.errors import AutoMemError, EnvFailure, UsageError, did_you_mean
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Options = TypeVar("Options", bound="DataclassInstance")
+
+#: Types of options, as they are called in errors.
+_KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
 #: Longest observation, in characters, that an environment may give.
 MAX_OBSERVATION = 16_384
 
@@ -126,6 +134,24 @@ def make(name: str, task: str | None = None, **options: Any) -> Env:
         raise UsageError(f"environment '{name}' has no task '{task}'", did_you_mean(task, module.TASKS))
     env: Env = module.make(task, **options)
     return env
+
+
+def with_options(env: str, base: Options, given: Mapping[str, Any]) -> Options:
+    """The options `base` of an environment, a dataclass, with those `given` in place of its own.
+
+    A value must have the type of what it replaces; one that replaces None is for the dataclass itself to check.
+
+    Raises:
+        UsageError: an option that does not exist, of the wrong type, or (from the dataclass) out of range.
+    """
+    known = {field.name: getattr(base, field.name) for field in fields(base)}
+    for name, value in given.items():
+        if name not in known:
+            raise UsageError(f"environment '{env}' has no option '{name}'", did_you_mean(name, known))
+        wanted = type(known[name])
+        if wanted in _KINDS and type(value) is not wanted and not (wanted is float and type(value) is int):
+            raise UsageError(f"{env}: {name} must be {_KINDS[wanted]}, not {value!r}")
+    return replace(base, **given)
 
 
 def _module(name: str) -> Any:

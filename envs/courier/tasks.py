@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from typing import Any
 
-from automem.errors import UsageError, did_you_mean
+from automem.env import with_options
+from automem.errors import UsageError
 
 from .names import PARCELS
 
@@ -58,11 +59,4 @@ def setting(task: str, options: dict[str, Any]) -> CourierTask:
     Raises:
         UsageError: an option that does not exist, of the wrong type or out of range.
     """
-    base = SETTINGS[task]
-    types = {field.name: type(getattr(base, field.name)) for field in fields(base)}
-    for name, value in options.items():
-        if name not in types:
-            raise UsageError(f"courier has no option '{name}'", did_you_mean(name, types))
-        if type(value) is not types[name] and not (types[name] is float and type(value) is int):
-            raise UsageError(f"courier: option '{name}' must be {types[name].__name__}, not {value!r}")
-    return replace(base, **options)
+    return with_options("courier", SETTINGS[task], options)

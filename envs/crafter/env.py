@@ -34,11 +34,8 @@ class Options:
 
     def __post_init__(self) -> None:
         for name, least in (("length", 1), ("area", SMALLEST), ("size", SMALLEST)):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                raise UsageError(f"crafter: {name} must be a whole number, at least {least}, not {value!r}")
-        if not isinstance(self.position, bool):
-            raise UsageError(f"crafter: position must be true or false, not {self.position!r}")
+            if getattr(self, name) < least:
+                raise UsageError(f"crafter: {name} must be at least {least}, not {getattr(self, name)}")
         if self.render_mode not in (None, RENDER_MODE):
             raise UsageError(f"crafter: render_mode must be '{RENDER_MODE}' or none, not {self.render_mode!r}")
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from automem import plugins
-from automem.errors import UsageError, did_you_mean
 
 from . import tasks
 from .boxoban import Boxoban, Levels
@@ -65,11 +64,9 @@ def make(task: str, **options: Any) -> nethack.TextGame:
     """Make the environment of `task`; `options` are the fields of `Options`.
 
     Raises:
-        UsageError: unknown task or option, a value out of range, or no levels for Boxoban.
+        UsageError: unknown option, a value out of range, or no levels for Boxoban.
     """
-    if task not in tasks.TASKS:
-        raise UsageError(f"environment 'minihack' has no task '{task}'", did_you_mean(task, TASKS))
-    chosen = nethack.check("minihack", Options, options)
+    chosen = nethack.check("minihack", Options(), options)
     library, prepare = _library(tasks.TASKS[task], chosen)
     game = nethack.Game(library, prepare)
     actions = {name: keys for name, keys in nethack.named(game.actions).items() if name in ACTIONS}

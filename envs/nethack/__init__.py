@@ -44,7 +44,7 @@ def make(task: str, **options: Any) -> TextGame:
     Raises:
         UsageError: unknown option, or a value out of range.
     """
-    chosen = check("nethack", Options, options)
+    chosen = check("nethack", Options(), options)
     library = NetHackChallenge(
         character=chosen.character,
         max_episode_steps=NO_LIMIT,

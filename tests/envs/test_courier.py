@@ -77,8 +77,8 @@ def test_first_task_is_the_default_and_options_replace_parameters():
     ("options", "words"),
     [
         ({"widht": 4}, "no option 'widht'"),
-        ({"width": "4"}, "must be int"),
-        ({"orders": True}, "must be int"),
+        ({"width": "4"}, "must be a whole number"),
+        ({"orders": True}, "must be a whole number"),
         ({"move_rate": 1.5}, "0 to 1"),
         ({"width": 5, "height": 5}, "must be even"),
         ({"height": 10}, "2 to 9"),

@@ -204,7 +204,7 @@ def test_the_longest_observation_fits():
         ({"cases": 0}, "cases must be"),
         ({"works": 6}, "works must be"),
         ({"case": 1}, "no option"),
-        ({"log": "x"}, "int"),
+        ({"log": "x"}, "whole number"),
     ],
 )
 def test_options_that_cannot_be(options, message):
