@@ -41,7 +41,7 @@ class Options:
 
 
 class CrafterEnv(Env):
-    """Crafter as text. An action that is not in `actions` is played as Noop.
+    """Crafter as text.
 
     The reward is the library's: a tenth of the change of health, plus 1 on a step that unlocks something.
     """
@@ -74,11 +74,17 @@ class CrafterEnv(Env):
         return self._observe()
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        """Play `action`."""
+        """Play `action`.
+
+        Raises:
+            ValueError: it is not in `actions`.
+        """
+        if action not in rules.ACTIONS:
+            raise ValueError(f"crafter has no action {action!r}; actions: {', '.join(self.actions)}")
         player = self.simulator.player
         health, unlocked = player.health, len(self.simulator.unlocked())
         self._step += 1
-        self.simulator.advance(rules.ACTIONS.get(action, rules.ACTIONS[rules.NOOP]))
+        self.simulator.advance(rules.ACTIONS[action])
         observation, info = self._observe()
         state = info["state"]
         reward = (player.health - health) / 10 + (len(state["achievements"]) > unlocked)

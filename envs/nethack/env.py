@@ -35,7 +35,7 @@ class Rules:
 
 
 class TextGame(Env):
-    """NetHack or a task of MiniHack as text. An action that is not in `actions` is played as the default."""
+    """NetHack or a task of MiniHack as text."""
 
     def __init__(self, game: Game, rules: Rules) -> None:
         self.rules = rules
@@ -63,10 +63,15 @@ class TextGame(Env):
         return self._tell(Outcome(self._game.begin(drawn % 2**32), 0.0))
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        """Play `action`; pages of a long message are turned within the step."""
-        pressed = self.rules.actions.get(action) or self.rules.actions[self.default_action]
+        """Play `action`; pages of a long message are turned within the step.
+
+        Raises:
+            ValueError: it is not in `actions`.
+        """
+        if action not in self.rules.actions:
+            raise ValueError(f"the game has no action {action!r}; actions: {', '.join(self.actions)}")
         turn = self._state["turn"]
-        outcome = self._game.press(pressed)
+        outcome = self._game.press(self.rules.actions[action])
         self._steps += 1
         observation, info = self._tell(outcome)
         self._idle = self._idle + 1 if self._state["turn"] == turn else 0

@@ -361,10 +361,12 @@ def test_action_names():
     assert env.find_action("make_wood_pickaxe") == "Make Wood Pickaxe"
 
 
-def test_an_invalid_action_is_noop():
+@pytest.mark.parametrize("action", ["Fly", "", "move west"])
+def test_an_invalid_action_is_refused(action):
     lost, waiting = made(area=24), made(area=24)
-    for action in ("Fly", "", "move west"):
-        assert lost.step(action) == waiting.step("Noop")
+    with pytest.raises(ValueError, match="crafter has no action"):
+        lost.step(action)
+    assert lost.step("Noop") == waiting.step("Noop")
 
 
 def test_progress_and_reward():
