@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
+from zlib import crc32
 
 from automem.errors import ModelFailure
 from automem.grammar import Malformed, Operation, parse, parse_tool_calls, render, render_tool_calls
@@ -80,6 +81,11 @@ class ScriptedModel:
 
     async def close(self) -> None:
         """Nothing to give back."""
+
+
+def pick(count: int, *of: int) -> int:
+    """A number below `count` that looks random but follows from `of`."""
+    return crc32(repr(of).encode()) % count
 
 
 def read_prompt(messages: Sequence[Message], request: Request) -> Prompt:

@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 
 from automem.grammar import Operation
-from automem.models.scripted.base import Prompt
-from automem.models.scripted.crafter_sight import STEPS, WALKABLE, Place, Sight, pick, read_sight
+from automem.models.scripted.base import Prompt, pick
+from automem.models.scripted.crafter_sight import STEPS, WALKABLE, Place, Sight, read_sight
 
 HOSTILE = ("zombie", "skeleton")
 SHOTS = ("arrow", "skeleton")

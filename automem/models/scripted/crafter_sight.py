@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from zlib import crc32
+
+from automem.models.scripted.base import pick
 
 Place = tuple[int, int]
 
@@ -102,8 +103,3 @@ def read_sight(observation: str, step: int) -> Sight | None:
         asleep=observation.startswith("You are asleep"),
         step=step,
     )
-
-
-def pick(count: int, *of: int) -> int:
-    """A number below `count` that looks random but follows from `of`."""
-    return crc32(repr(of).encode()) % count

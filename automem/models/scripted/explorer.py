@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterable
 
 from automem.grammar import Operation
-from automem.models.scripted.base import FileEntry, Prompt
-from automem.models.scripted.explorer_sight import ASIDE, STEPS, Place, Sight, pick, read_sight
+from automem.models.scripted.base import FileEntry, Prompt, pick
+from automem.models.scripted.explorer_sight import ASIDE, STEPS, Place, Sight, read_sight
 
 #: Steps for which a course (a place to search, ends left out without memory) is kept.
 COURSE = 40

@@ -7,7 +7,8 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from zlib import crc32
+
+from automem.models.scripted.base import pick
 
 Place = tuple[int, int]
 
@@ -143,11 +144,6 @@ def around(place: Place) -> Iterator[Place]:
 def touch(one: Place, other: Place) -> bool:
     """Whether two places are neighbours, or the same."""
     return abs(one[0] - other[0]) <= 1 and abs(one[1] - other[1]) <= 1
-
-
-def pick(count: int, *of: int) -> int:
-    """A number below `count` that looks random but follows from `of`."""
-    return crc32(repr(of).encode()) % count
 
 
 def read_sight(observation: str, actions: tuple[str, ...], step: int) -> Sight | None:
