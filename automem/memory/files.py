@@ -79,7 +79,6 @@ class Memory:
         self._dirty: set[str] = set()
         self._synced: Path | None = None
         self._journal: list[Splice] = []
-        self._chars_added = 0
         self._written = 0
         for spec in specs:
             if spec.name.casefold() in self._folded:
@@ -95,16 +94,6 @@ class Memory:
                 f"the memory starts with {len(self._files)} files and {self._written} characters, "
                 f"the limits are {limits.files} and {limits.memory_chars}"
             )
-
-    @property
-    def chars(self) -> int:
-        """Characters in all files, line ends included."""
-        return sum(file.chars for file in self._files.values())
-
-    @property
-    def chars_added(self) -> int:
-        """Characters ever put into files that the model writes; the same after a replay."""
-        return self._chars_added
 
     def names(self) -> list[str]:
         """All file names: declared ones first, then created ones."""
@@ -322,7 +311,6 @@ class Memory:
         file.splice(splice.at, splice.removed, splice.inserted)
         if ACCEPTS[file.spec.kind]:
             self._written += file.chars - before
-            self._chars_added += kinds.size(splice.inserted)
         self._index.pop(file.name, None)
         self._dirty.add(file.name)
 

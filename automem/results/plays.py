@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean
 
 from pydantic import BaseModel, ConfigDict
 
@@ -59,11 +58,6 @@ class Played:
     scores: dict[str, float]
     cost: Cost
     fault: str | None = None
-
-    @property
-    def mean(self) -> float:
-        """Mean progress."""
-        return fmean(self.scores.values())
 
 
 def play(game: Game, scaffold: Scaffold, seeds: Sequence[int], folder: Path, repeat: int = 0) -> Played:

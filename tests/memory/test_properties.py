@@ -96,11 +96,7 @@ def test_any_sequence_of_operations(asked):
     again = fresh()
     again.replay(splices)
     assert texts_of(again) == texts_of(memory)
-    assert (again.index(), again.chars, again.chars_added) == (
-        memory.index(),
-        memory.chars,
-        memory.chars_added,
-    )
+    assert again.index() == memory.index()
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=40)
