@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +11,13 @@ import typer
 
 if TYPE_CHECKING:
     from automem.trace import Call, Step
+
+
+class Form(StrEnum):
+    """What rows are made for; the only one so far."""
+
+    SFT = "sft"
+
 
 app = typer.Typer(name="trace", help="List, show, compare and export traces.", no_args_is_help=True)
 
@@ -86,16 +94,13 @@ def diff(
 def export(
     run: Annotated[Path, typer.Argument(help="Run folder or trace file.")],
     out: Annotated[Path, typer.Option("-o", "--out", help="File to write; .jsonl or .parquet.")],
-    form: Annotated[str, typer.Option("--format", help="sft: one row for each model call.")] = "sft",
+    form: Annotated[Form, typer.Option("--format", help="sft: one row for each model call.")] = Form.SFT,
     role: Annotated[str | None, typer.Option(help="Only calls of this role: memory or gameplay.")] = None,
     phase: Annotated[str | None, typer.Option(help="Only calls of this phase: log, plan or gameplay.")] = None,
 ) -> None:
     """Write the model calls as chat rows for training, verbatim."""
-    from automem.errors import UsageError
     from automem.results.export import export_rows
 
-    if form != "sft":
-        raise UsageError(f"unknown format '{form}'", "known: sft")
     count = export_rows(run, out, role=role, phase=phase)
     print(f"{count} rows in {out}")
 

@@ -57,3 +57,10 @@ def test_an_episode_to_show_must_be_one(automem):
     assert automem("trace", "list", "a")[1].count("unfinished") == 1
     gone = automem("trace", "show", "a", "--episode", file.stem)
     assert "was not played yet" in fault(gone)[0]
+
+
+def test_rows_are_exported_for_sft(automem):
+    assert automem("run", "courier/small", *REST, "-o", "a")[0] == 0
+    code, out, _ = automem("trace", "export", "a", "--format", "sft", "-o", "rows.jsonl")
+    assert (code, len(Path("rows.jsonl").read_text().splitlines())) == (0, int(out.split()[0]))
+    assert "'--format'" in fault(automem("trace", "export", "a", "--format", "csv", "-o", "rows.jsonl"))[0]
