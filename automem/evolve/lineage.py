@@ -12,7 +12,7 @@ class Lineage(Rows[Revision]):
     """The rows of one evolve folder, in the order in which they were decided."""
 
     def __init__(self, folder: Path) -> None:
-        """Read `folder`/lineage.jsonl; a torn last line is dropped.
+        """Read `folder`/lineage.jsonl; a torn last line does not count.
 
         Raises:
             UsageError: a row is damaged.
