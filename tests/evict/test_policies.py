@@ -67,7 +67,7 @@ def test_window_keeps_the_newest():
 
 
 def test_lru_keeps_what_was_used_last():
-    units = history("token tk-1111a", "path /srv/x/y", "nothing", "nobody", "use tk-1111a")
+    units = history("token tk-1111a", "path /srv/x/y", "tk-1111a again", "nobody", "use tk-1111a")
     assert make("lru").scores(units) == [4, 1, 2, 3, 4]
     assert kept(make("lru"), units, 3) == [0, 4]
 

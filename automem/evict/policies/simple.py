@@ -38,17 +38,18 @@ def _held(text: str) -> frozenset[str]:
 
 
 class LeastRecentlyUsed:
-    """Keeps what was used last. A unit is used when it comes, and when an identifier in it is mentioned again."""
+    """Keeps what was used last. A unit is used when it comes, and when an identifier that it brought is mentioned."""
 
     name = "lru"
     fill = staticmethod(by_score)
 
     def scores(self, units: Sequence[Unit]) -> Sequence[float]:
-        """The place of the latest unit that mentions something of this one."""
+        """The place of the latest unit that mentions something which this one was the first to mention."""
         mentioned: dict[str, int] = {}
-        holds: list[frozenset[str]] = []
+        brought: list[list[str]] = []
         for unit in units:
-            holds.append(_held(unit.text))
-            mentioned.update(dict.fromkeys(holds[-1], unit.index))
-        used = zip(units, holds, strict=True)
-        return [float(max((mentioned[found] for found in held), default=unit.index)) for unit, held in used]
+            held = _held(unit.text)
+            brought.append([found for found in held if found not in mentioned])
+            mentioned.update(dict.fromkeys(held, unit.index))
+        pairs = zip(units, brought, strict=True)
+        return [float(max((mentioned[found] for found in new), default=unit.index)) for unit, new in pairs]
