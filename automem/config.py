@@ -11,6 +11,9 @@ from pydantic import BaseModel, ValidationError
 
 from automem.errors import UsageError, did_you_mean
 
+#: Seeds of one run at most; more is a typing error.
+MOST_SEEDS = 100_000
+
 M = TypeVar("M", bound=BaseModel)
 
 
@@ -118,6 +121,8 @@ def parse_seeds(text: str, option: str = "--seeds") -> list[int]:
         start, end = int(first), int(last) if dash else int(first)
         if end < start:
             raise UsageError(f"{option} '{text}': the range {part.strip()} runs backwards", f"write {end}-{start}")
+        if len(seeds) + end - start >= MOST_SEEDS:
+            raise UsageError(f"{option} '{text}': more than {MOST_SEEDS:,} seeds")
         seeds += range(start, end + 1)
     if len(set(seeds)) < len(seeds):
         raise UsageError(f"{option} '{text}': a seed stands twice")

@@ -90,7 +90,8 @@ def at(kind: PluginKind, folder: Path) -> Path:
         UsageError: there is none.
     """
     if not (folder / kind.marker).is_file():
-        hint = f"a {kind.noun} is a folder with a file {kind.marker}"
+        article = "an" if kind.noun[0] in "aeiou" else "a"
+        hint = f"{article} {kind.noun} is a folder with a file {kind.marker}"
         raise UsageError(f"no {kind.noun} at '{folder}'", hint)
     return folder.resolve()
 

@@ -255,16 +255,20 @@ class TraceReader:
     def steps(self) -> Iterator[Step]:
         """The steps in order; `result` is set when the last one has been read."""
         self._texts = []
+        count = 0
         for number, (record, _) in enumerate(_lines(self.path), 1):
             try:
                 self._texts += record.pop("texts", ())
                 kind = record.pop("kind")
                 step = _unpack_step(record, self._texts) if kind == "step" else None
+                if step is not None and step.t != count:
+                    raise ValueError(f"step {step.t} stands where step {count} is due")
                 if kind == "result":
                     self.result = Result.model_validate(record)
             except _DAMAGED as error:
                 raise UsageError(f"{self.path}, line {number}: damaged ({type(error).__name__}: {error})") from error
             if step is not None:
+                count += 1
                 yield step
 
 

@@ -159,3 +159,8 @@ def test_a_key_that_stands_twice_is_refused(tmp_path):
 def test_an_override_given_twice_is_refused():
     with pytest.raises(UsageError, match="set twice"):
         parse_overrides(["a.b=1", "a.b=2"])
+
+
+def test_a_range_that_was_typed_wrong_does_not_fill_the_memory():
+    with pytest.raises(UsageError, match="more than 100,000 seeds"):
+        parse_seeds("0-999999999999")

@@ -220,3 +220,12 @@ def test_a_line_is_plain_json(tmp_path):
     kinds = [json.loads(line)["kind"] for line in path.read_text().splitlines()]
     assert kinds == ["header", "step", "result"]
     assert "ключ" in path.read_text()
+
+
+def test_a_step_that_is_missing_is_named(tmp_path):
+    path = tmp_path / "t.jsonl"
+    write(path, [step(t) for t in range(3)])
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[:2] + lines[3:]))
+    with pytest.raises(UsageError, match=r"line 3: damaged .*step 2 stands where step 1 is due"):
+        read_trace(path)

@@ -77,11 +77,11 @@ def _say_usage(error: Any) -> None:
     if message.startswith("Usage: "):
         print(message, file=sys.stderr)
     else:
-        _say(message.rstrip("."), f"{context.command_path if context else 'automem'} --help tells more")
+        message = message[:1].lower() + message[1:].rstrip(".")
+        _say(message, f"{context.command_path if context else 'automem'} --help tells more")
 
 
 def _say(message: str, hint: str | None) -> None:
-    message = message[:1].lower() + message[1:]
     print(f"error: {printable(message)}", file=sys.stderr)
     if hint:
         print(f"hint: {printable(hint)}", file=sys.stderr)

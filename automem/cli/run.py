@@ -24,7 +24,9 @@ GROUPS = ("env", "model", "memory_model", "limits")
 def run(
     game: Annotated[str, typer.Argument(metavar="ENV[/TASK]", help="What to play, e.g. courier/small.")],
     scaffold: Annotated[str, typer.Option("-S", "--scaffold", help="Scaffold by name or path.")],
-    model: Annotated[str, typer.Option("-m", "--model", help="scripted:NAME, replay:RUN or openai:MODEL.")],
+    model: Annotated[
+        str, typer.Option("-m", "--model", help="scripted:NAME, replay:PATH, local:PATH or openai:MODEL.")
+    ],
     memory_model: Annotated[
         str | None, typer.Option("--memory-model", help="Another model for the memory role.")
     ] = None,
@@ -60,10 +62,10 @@ def run(
         _refuse_memory_settings(groups["memory_model"], memory_base_url)
     config = run_config(game, parse_seeds(seeds), loaded, names, settings, groups["env"], groups["limits"])
     folder = out or _default_folder(config)
-    if dry_run:
-        _show(config, folder)
-        return
     models: Any = {role: make_model(name, settings[role]) for role, name in names.items()}
+    if dry_run:
+        _show(config, folder, redo)
+        return
     report([play(folder, config, loaded, models, jobs, redo)], as_json)
 
 
@@ -181,7 +183,13 @@ def _default_folder(config: RunConfig) -> Path:
     return Path("runs") / f"{plain_name(config.env)}{task}-{config.scaffold}-{model}-{digest(settings)[:6]}"
 
 
-def _show(config: RunConfig, folder: Path) -> None:
+def _show(config: RunConfig, folder: Path, redo: bool) -> None:
+    from automem.play.folder import check_run
+
+    if redo and (folder / "run.json").is_file():
+        print(f"would throw the earlier run in {folder} away")
+    else:
+        check_run(folder, config)
     print(f"would play {len(config.specs())} episodes into {folder}:")
     for spec in config.specs():
         print(f"  {spec.env}/{spec.task} seed {spec.seed}  {spec.id}")

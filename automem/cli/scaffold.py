@@ -17,18 +17,25 @@ app = typer.Typer(name="scaffold", help="List, show, make, check and compare sca
 def list_scaffolds(as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False) -> None:
     """All scaffolds on the search path."""
     from automem import plugins
+    from automem.errors import UsageError
     from automem.scaffold.spec import load_folder
+    from automem.text import printable
 
-    found = [(load_folder(folder), folder) for folder in plugins.available(plugins.SCAFFOLD).values()]
+    rows = []
+    for name, folder in plugins.available(plugins.SCAFFOLD).items():
+        row = {"name": name, "path": str(folder), "env": None, "parent": None, "about": "", "broken": None}
+        try:
+            spec = load_folder(folder).spec
+            row |= {"env": spec.env, "parent": spec.parent, "about": spec.about}
+        except UsageError as error:
+            row["broken"] = str(error)
+        rows.append(row)
     if as_json:
-        rows = [
-            {"name": s.name, "env": s.spec.env, "parent": s.spec.parent, "about": s.spec.about, "path": str(folder)}
-            for s, folder in found
-        ]
         print(json.dumps(rows, indent=2))
         return
-    for scaffold, _ in found:
-        print(f"{scaffold.name:16} {scaffold.spec.env or 'any':10} {scaffold.spec.about}")
+    for row in rows:
+        about = f"broken: {row['broken']}" if row["broken"] else row["about"]
+        print(printable(f"{row['name']:16} {row['env'] or 'any':10} {about}"))
 
 
 @app.command()

@@ -176,6 +176,14 @@ def writing_run(
         yield folder, attempt
 
 
+def check_run(path: Path, config: RunConfig) -> None:
+    """Raise what `writing_run` would raise about what stands at `path`; writes nothing."""
+    if (path / "run.json").is_file():
+        _opened(path, config, {})
+    else:
+        _refuse_foreign(path)
+
+
 def _opened(path: Path, config: RunConfig, record: dict[str, Any]) -> RunFolder:
     if not (path / "run.json").is_file():
         return RunFolder(path, config, record)

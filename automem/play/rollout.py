@@ -1,4 +1,4 @@
-"""`rollout(spec) -> Trace`: play one episode, or go on with it, and many of them at once."""
+"""Playing: one episode, or the rest of it, into its trace; and many of them at once."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def play_run(
     Raises:
         UsageError: `out` holds another run, or is being written by another process.
         RunError: the folder cannot be written.
-        KeyboardInterrupt: ^C; everything played so far is on the disk.
+        KeyboardInterrupt: ^C or SIGTERM; everything played so far is on the disk.
     """
     record = provenance.record(config.env)
     with writing_run(out, config, record, redo) as (folder, attempt):
@@ -67,7 +67,10 @@ def play_run(
             (attempt / "events.jsonl").open("wb", buffering=0) as events,
         ):
             rollout = Rollout(folder, scaffold, models, _EventLog(events, display))
-            results = asyncio.run(_play(rollout, owed, jobs, models))
+            try:
+                results = asyncio.run(_play(rollout, owed, jobs, models))
+            except asyncio.CancelledError:
+                raise KeyboardInterrupt from None
     return Played(folder, finished | {spec.id: result for spec, result in zip(owed, results, strict=True)}, len(owed))
 
 
@@ -81,9 +84,11 @@ def _warn_of_other_code(folder: RunFolder, record: dict[str, Any]) -> None:
 
 
 async def _play(rollout: Rollout, owed: list[EpisodeSpec], jobs: int, models: Mapping[Role, Model]) -> list[Result]:
-    # A batch scheduler stops a job by SIGTERM: it is answered like ^C.
+    # A batch scheduler stops a job by SIGTERM: it is answered like ^C, which scripts may have set to be ignored.
     before = signal.getsignal(signal.SIGTERM)
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, signal.raise_signal, signal.SIGINT)
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     try:
         return await rollout_all(rollout, owed, jobs)
     finally:
