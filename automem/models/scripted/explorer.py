@@ -2,7 +2,7 @@
 
 It walks to the stairs down if it sees or remembers them, else to the nearest place behind which more may lie, through
 doors, past boulders, and searches for hidden ways when nothing is left. LOG writes down what the map cannot show:
-stairs (the map hides them under whoever stands there) and dead ends that have been looked at. Notes stand as
+stairs (the map hides them under whoever stands there), dead ends that have been looked at, a trail. Notes stand as
 `L1 stairs down at 1,23,5` in a log, and as a row `1,23,5 | L1 stairs down` in a table.
 """
 
@@ -10,19 +10,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from itertools import islice
 
 from automem.grammar import Operation
 from automem.models.scripted.base import FileEntry, Prompt, pick
-from automem.models.scripted.explorer_sight import ASIDE, STEPS, Place, Sight, read_sight
+from automem.models.scripted.explorer_sight import ASIDE, STEPS, Place, Sight, around, read_sight
 
-#: Steps for which a course (a place to search, ends left out without memory) is kept.
-COURSE = 40
+#: Steps for which a course (a place to search, the order of goals, ends left out without memory) is kept.
+COURSE = 25
 #: What no way leads through at first: boulders and traps.
 _RISKS = "`^"
-STAIRS, DONE = "stairs down", "done"
+STAIRS, DONE, BEEN = "stairs down", "done", "been"
+#: Steps between two notes of where the player is.
+TRAIL = 3
 
-_NOTE = re.compile(rf"L\d+ ({STAIRS}|{DONE}) at (?:\d+,)?(\d+),(\d+)")
-_ROW = re.compile(rf"(?:\d+,)?(\d+),(\d+) \| L\d+ ({STAIRS}|{DONE})")
+#: Ends about which memory is asked at a time, and how often.
+ASKED, ROUNDS = 6, 3
+
+_NOTE = re.compile(rf"L(\d+) ({STAIRS}|{DONE}|{BEEN}) at (?:\d+,)?(\d+),(\d+)")
+_ROW = re.compile(rf"(?:\d+,)?(\d+),(\d+) \| L(\d+) ({STAIRS}|{DONE}|{BEEN})")
 _KEY_OF_TWO = "a key is x,y"
 _BRACKETS = re.compile(r"\[(.+?)[ \]]")
 _MENU = re.compile(r"\(end\)$|\(\d+ of \d+\)$")
@@ -40,10 +46,10 @@ class ExplorerPolicy:
             return [Operation("ACTION", (prompt.default_action,))]
         action = _answer(prompt, sight) or _urgent(prompt, sight)
         if action is None:
-            file = _map_file(prompt)
-            if file and "SEARCH" in prompt.offered and not prompt.asked:
-                return [_search(file, sight)]
-            action = _explore(prompt, sight, _known(prompt))
+            searches = _questions(prompt, sight)
+            if searches:
+                return searches
+            action = _explore(prompt, sight, _known(prompt, sight))
         return [Operation("ACTION", (action if action in prompt.actions else prompt.default_action,))]
 
 
@@ -51,7 +57,9 @@ class ExplorerPolicy:
 
 
 def _answer(prompt: Prompt, sight: Sight) -> str | None:
-    """The answer to what the game asks; None when it asks nothing."""
+    """The answer to what the game asks; None when it asks nothing: a question answered may stay in view."""
+    if sight.here is not None:
+        return None
     line = sight.message.rsplit("\n", 1)[-1]
     if line.endswith("--More--"):
         return "more"
@@ -66,7 +74,7 @@ def _answer(prompt: Prompt, sight: Sight) -> str | None:
     if line.startswith("What do you want to"):
         letter = _BRACKETS.search(line)
         return letter[1][0] if letter and letter[1][0] in prompt.actions else "esc"
-    return "esc" if sight.here is None else None
+    return "esc"
 
 
 def _key(prompt: Prompt, letter: str) -> str:
@@ -89,7 +97,8 @@ def _urgent(prompt: Prompt, sight: Sight) -> str | None:
         starving = any(word in sight.status for word in ("Weak", "Faint"))
         if starving or health < max(6, most // 7):
             return "pray"
-    if sight.foes:
+    # Not always, because the peaceful look the same, and a question answered by no takes no time.
+    if sight.foes and not sight.chance(3):
         return sight.foes[0]
     if "Hungry" in sight.status and "eat" in prompt.actions and sight.chance(3):
         return "eat"
@@ -103,8 +112,8 @@ def _urgent(prompt: Prompt, sight: Sight) -> str | None:
 def _anywhere(sight: Sight) -> str | None:
     """A step to any open side: out of whatever the map does not explain."""
     assert sight.here is not None, "a question would have been answered"
-    sides = [n for n, (dx, dy) in STEPS.items() if sight.is_open((sight.here[0] + dx, sight.here[1] + dy))]
-    sides = [name for name in sides if sight.diagonal or name in ASIDE]
+    names = STEPS if sight.diagonal else ASIDE
+    sides = [name for name in names if sight.is_open(_next(sight.here, name))]
     return sides[pick(len(sides), sight.step)] if sides else None
 
 
@@ -120,20 +129,32 @@ def _explore(prompt: Prompt, sight: Sight, known: dict[str, set[Place]]) -> str 
         ways = sight.walk(avoid)
         del ways[here]
         goals = [place for place in ways if sight.at(place) == ">" or place in known[STAIRS]]
-        goals = goals or [place for place in ways if _tempting(prompt, sight, place, known)]
+        goals = goals or [place for place in _ends(prompt, sight, ways) if place not in known[DONE]]
         if goals:
-            return ways[goals[0]]
+            return ways[_chosen(sight, goals, known)]
         door = _door(prompt, sight, ways)
         if door:
             return door
     return _search_walls(prompt, sight)
 
 
-def _tempting(prompt: Prompt, sight: Sight, place: Place, known: dict[str, set[Place]]) -> bool:
-    """A frontier that has not been looked at; without memory, some are left out for a while, each in its turn."""
-    if place in known[DONE] or not sight.is_frontier(place):
-        return False
-    return _has_memory(prompt) or pick(3, *place, sight.step // COURSE) > 0
+def _chosen(sight: Sight, goals: list[Place], known: dict[str, set[Place]]) -> Place:
+    """The nearest goal; where the player has been before, and on some courses, the one farthest along the course.
+
+    The map forgets dark rooms, so that goals come and go with the place: going to the nearest can go on for ever.
+    """
+    course = sight.step // COURSE
+    again = sight.here in known[BEEN] and sight.step % TRAIL
+    dx, dy = tuple(STEPS.values())[pick(len(STEPS), course)]
+    return max(goals, key=lambda place: place[0] * dx + place[1] * dy) if again or course % 4 == 3 else goals[0]
+
+
+def _ends(prompt: Prompt, sight: Sight, ways: Iterable[Place]) -> list[Place]:
+    """Frontiers that can be reached; without memory, some are left out for a while, each in its turn."""
+    ends = [place for place in ways if sight.is_frontier(place)]
+    if _has_memory(prompt):
+        return ends
+    return [place for place in ends if pick(3, *place, sight.step // COURSE)]
 
 
 def _maybe_on_stairs(sight: Sight) -> bool:
@@ -143,14 +164,16 @@ def _maybe_on_stairs(sight: Sight) -> bool:
 
 def _door(prompt: Prompt, sight: Sight, ways: dict[Place, str]) -> str | None:
     """Open the door beside, or walk to the nearest closed one."""
-    assert sight.here is not None, "a question would have been answered"
     if "open" not in prompt.actions:
         return None
-    for place in (sight.here, *ways):
-        for name in ASIDE:
-            if sight.is_closed_door((place[0] + STEPS[name][0], place[1] + STEPS[name][1])):
-                return ways.get(place, "open")
-    return None
+    if _door_beside(sight):
+        return "open"
+    doors = (place for place in ways if any(sight.is_closed_door(_next(place, name)) for name in ASIDE))
+    return next((ways[place] for place in doors), None)
+
+
+def _next(place: Place, name: str) -> Place:
+    return place[0] + STEPS[name][0], place[1] + STEPS[name][1]
 
 
 def _search_walls(prompt: Prompt, sight: Sight) -> str | None:
@@ -158,8 +181,11 @@ def _search_walls(prompt: Prompt, sight: Sight) -> str | None:
     if "search" not in prompt.actions:
         return _anywhere(sight)
     ways = sight.walk("")
-    ends = [place for place in ways if len(sight.open_sides(place)) <= 5]
-    goal = ends[pick(len(ends), sight.step // COURSE)] if ends else sight.here
+    course = sight.step // COURSE
+    dead_ends = sorted(place for place in ways if len(sight.open_sides(place)) <= 2)
+    walls = sorted(place for place in ways if 2 < len(sight.open_sides(place)) <= 5)
+    ends = (dead_ends if pick(3, course) else walls) or dead_ends or walls
+    goal = ends[pick(len(ends), course, 1)] if ends else sight.here
     step = ways[goal] if goal else ""
     return step or ("20" if "20" in prompt.actions else "search")
 
@@ -177,18 +203,30 @@ def _has_memory(prompt: Prompt) -> bool:
     return _map_file(prompt) is not None and "SEARCH" in {*prompt.offered, *(op.name for op in prompt.asked)}
 
 
-def _search(file: FileEntry, sight: Sight) -> Operation:
-    return Operation("SEARCH", (file.name, f"L{sight.level} "))
+def _questions(prompt: Prompt, sight: Sight) -> list[Operation]:
+    """What to look up before a walk: the stairs of this level, and ends, nearest first, until one is new."""
+    file = _map_file(prompt)
+    if file is None or "SEARCH" not in prompt.offered or len(prompt.asked) > ASKED * (ROUNDS - 1):
+        return []
+    known = _known(prompt, sight)
+    ends = [place for place in sight.walk("") if place == sight.here or sight.is_frontier(place)]
+    asked = {operation.args[-1] for operation in prompt.asked}
+    if known[STAIRS] or any(f"{x},{y}" in asked and (x, y) not in {*known[DONE], sight.here} for x, y in ends):
+        return []
+    keywords = [f"L{sight.level} {STAIRS}", *(f"{x},{y}" for x, y in ends if not sight.shown(">"))]
+    new = (keyword for keyword in keywords if keyword not in asked)
+    return [Operation("SEARCH", (file.name, keyword)) for keyword in islice(new, ASKED)]
 
 
-def _known(prompt: Prompt) -> dict[str, set[Place]]:
-    """Places by what the results of this conversation say of them."""
-    known: dict[str, set[Place]] = {STAIRS: set(), DONE: set()}
+def _known(prompt: Prompt, sight: Sight) -> dict[str, set[Place]]:
+    """Places of this level by what the results of this conversation say of them."""
+    known: dict[str, set[Place]] = {STAIRS: set(), DONE: set(), BEEN: set()}
     told = "\n".join(prompt.results)
-    for match in _NOTE.finditer(told):
-        known[match[1]].add((int(match[2]), int(match[3])))
-    for match in _ROW.finditer(told):
-        known[match[3]].add((int(match[1]), int(match[2])))
+    notes = [match.groups() for match in _NOTE.finditer(told)]
+    notes += [(level, what, x, y) for x, y, level, what in (match.groups() for match in _ROW.finditer(told))]
+    for level, what, x, y in notes:
+        if int(level) == sight.level:
+            known[what].add((int(x), int(y)))
     return known
 
 
@@ -200,30 +238,29 @@ def _log(prompt: Prompt, sight: Sight | None) -> list[Operation]:
     seen = [(STAIRS, place) for place in sight.shown(">")]
     if sight.is_frontier(sight.here):
         seen.append((DONE, sight.here))
-    if not seen:
-        return done
-    if "SEARCH" in prompt.offered and not prompt.asked:
-        return [_search(file, sight)]
-    known = _known(prompt)
-    writes = list(_writes(prompt, file, sight, ((what, place) for what, place in seen if place not in known[what])))
+    elif sight.step % TRAIL == 0:
+        seen.append((BEEN, sight.here))
+    if "in vain" in sight.message:
+        seen += [(DONE, place) for place in around(sight.here) if sight.at(place) == "`"]
+    if seen and "SEARCH" in prompt.offered and not prompt.asked:
+        return [Operation("SEARCH", (file.name, f"{x},{y}")) for _, (x, y) in seen]
+    known = _known(prompt, sight)
+    # A row holds one note, and having been somewhere is the least of them.
+    new = [(what, at) for what, at in seen if at not in (set().union(*known.values()) if what == BEEN else known[what])]
+    writes = list(_writes(prompt, file, sight, new))
     written = sum(operation.name in ("UPSERT", "APPEND") for operation in prompt.asked)
     refused = bool(prompt.results) and _KEY_OF_TWO in prompt.results[-1]
     if not writes or (written and not refused) or written > len(seen):
         return done
-    # Whether the table's keys have the level in them shows when the first write is answered.
-    return writes if file.kind == "table" and not file.lines else writes + done
+    # Whether the table's keys have the level in them shows when a first write is answered.
+    return writes if file.kind == "table" else writes + done
 
 
 def _writes(prompt: Prompt, file: FileEntry, sight: Sight, notes: Iterable[tuple[str, Place]]) -> Iterable[Operation]:
     for what, (x, y) in notes:
         text = f"L{sight.level} {what}"
         if file.kind == "table" and "UPSERT" in prompt.offered:
-            flat = any(_KEY_OF_TWO in result for result in prompt.results) or _has_flat_rows(prompt)
+            flat = any(_KEY_OF_TWO in result for result in prompt.results)
             yield Operation("UPSERT", (file.name, f"{x},{y}" if flat else f"{sight.level},{x},{y}", text))
         elif file.kind == "log" and "APPEND" in prompt.offered:
             yield Operation("APPEND", (file.name, f"{text} at {sight.level},{x},{y}"))
-
-
-def _has_flat_rows(prompt: Prompt) -> bool:
-    """Whether a search has shown rows whose keys are x and y alone."""
-    return re.search(r"^\d+: \d+,\d+ \|", "\n".join(prompt.results), re.M) is not None

@@ -26,7 +26,6 @@ ASIDE = tuple(STEPS)[:4]
 _OBJECTS = '$)[%!?/="(*'
 _OPEN = ".#<>_{" + _OBJECTS
 _CREATURES = re.compile(r"[A-Za-z@&':;]")
-_WALLS = "|-"
 #: Creatures that hurt whoever hits them.
 _LEAVE_ALONE = ("floating eye", "blue jelly", "acid blob", "gas spore", "cockatrice", "spotted jelly")
 
@@ -55,14 +54,20 @@ class Sight:
 
     def at(self, place: Place) -> str:
         """The character at a place, ' ' where nothing is known."""
-        x, y = place
-        row = self.rows[y - 1] if 1 <= y <= len(self.rows) else ""
-        return row[x] if 0 <= x < len(row) else " "
+        return self._cells.get(place, " ")
+
+    @cached_property
+    def _cells(self) -> dict[Place, str]:
+        return {(x, y): char for y, row in enumerate(self.rows, 1) for x, char in enumerate(row) if char != " "}
 
     def is_open(self, place: Place) -> bool:
         """Whether one can walk there, for all that the map shows; creatures move on."""
-        char = self.at(place)
-        return char in _OPEN or self.is_open_door(place) or _CREATURES.match(char) is not None
+        return place in self._open
+
+    @cached_property
+    def _open(self) -> set[Place]:
+        plain = {place for place, char in self._cells.items() if char in _OPEN or _CREATURES.match(char)}
+        return plain | {place for place, char in self._cells.items() if char in "|-" and self.is_open_door(place)}
 
     def is_open_door(self, place: Place) -> bool:
         """An open door looks like a wall that runs across the wall it stands in."""
@@ -70,14 +75,21 @@ class Sight:
         x, y = place
         above, below, left, right = (self.at(p) for p in ((x, y - 1), (x, y + 1), (x - 1, y), (x + 1, y)))
         if char == "-":
-            return above in "|+" and below in "|-+" and left != "-" and right != "-"
+            return above in "|-+" and below in "|-+" and left != "-" and right != "-"
         return char == "|" and left in "-+" and right in "-+" and above != "|" and below != "|"
 
     def is_closed_door(self, place: Place) -> bool:
-        """A + that stands in a wall; elsewhere it is a book."""
+        """A + that stands in a wall, which may not be in sight yet; elsewhere it is a book."""
         x, y = place
         pairs = (((x, y - 1), (x, y + 1)), ((x - 1, y), (x + 1, y)))
-        return self.at(place) == "+" and any(all(self.at(p) in _WALLS for p in pair) for pair in pairs)
+        sides = ["".join(self.at(p) for p in pair) for pair in pairs]
+        return self.at(place) == "+" and any(side.strip() and set(side) <= set("|- ") for side in sides)
+
+    def _in_wall(self, place: Place) -> bool:
+        """Whether a place is a gap in a wall: if it is an open door, no diagonal step leads through it."""
+        x, y = place
+        pairs = (((x, y - 1), (x, y + 1)), ((x - 1, y), (x + 1, y)))
+        return any(all(self.at(p) in "|-+" for p in pair) for pair in pairs)
 
     def open_sides(self, place: Place) -> list[Place]:
         """Open places around."""
@@ -90,7 +102,7 @@ class Sight:
         sides = self.open_sides(place)
         reached, grown = sides[:1], sides[:1]
         while grown:
-            grown = [side for side in sides if side not in reached and any(touch(side, other) for other in grown)]
+            grown = [side for side in sides if side not in reached and any(_joins(side, other) for other in grown)]
             reached += grown
         return len(reached) == len(sides)
 
@@ -104,15 +116,15 @@ class Sight:
             place = queue.popleft()
             for name in names:
                 target = (place[0] + STEPS[name][0], place[1] + STEPS[name][1])
-                if target not in first and self._passes(place, target, name, avoid):
+                if target not in first and target in self._cells and self._passes(place, target, name, avoid):
                     first[target] = first[place] or name
                     queue.append(target)
         return first
 
     def _passes(self, place: Place, target: Place, name: str, avoid: str) -> bool:
-        if place == self.here and self.beside.get(name, "").endswith(_LEAVE_ALONE):
+        if place == self.here and (name in self.foes or self.beside.get(name, "").endswith(_LEAVE_ALONE)):
             return False
-        if name not in ASIDE and (self.is_open_door(place) or self.is_open_door(target)):
+        if name not in ASIDE and (self._in_wall(place) or self._in_wall(target)):
             return False
         return self.at(target) not in avoid and (self.is_open(target) or self.at(target) in "`^")
 
@@ -129,7 +141,7 @@ class Sight:
 
     def shown(self, char: str) -> list[Place]:
         """Places of a character on the map."""
-        return [(x, y) for y, row in enumerate(self.rows, 1) for x, found in enumerate(row) if found == char]
+        return [place for place, found in self._cells.items() if found == char]
 
     def chance(self, every: int) -> bool:
         """True at one of `every` steps, by the step number."""
@@ -141,9 +153,9 @@ def around(place: Place) -> Iterator[Place]:
     return ((place[0] + dx, place[1] + dy) for dx, dy in STEPS.values())
 
 
-def touch(one: Place, other: Place) -> bool:
-    """Whether two places are neighbours, or the same."""
-    return abs(one[0] - other[0]) <= 1 and abs(one[1] - other[1]) <= 1
+def _joins(one: Place, other: Place) -> bool:
+    """Whether two places share a side."""
+    return abs(one[0] - other[0]) + abs(one[1] - other[1]) == 1
 
 
 def read_sight(observation: str, actions: tuple[str, ...], step: int) -> Sight | None:
