@@ -76,6 +76,11 @@ class OperationSpec:
         return " or ".join(_tag(self.name, names[:end]) for end in ends)
 
 
+def reads(name: str) -> bool:
+    """Whether the operation called `name` asks memory; `?`, a malformed one, does not."""
+    return name in OPERATIONS and OPERATIONS[name].reads
+
+
 def _declared() -> Iterator[OperationSpec]:
     file, text, key = Param("file", "file"), Param("text", "text"), Param("key", "key")
     keyword, count = Param("keyword", "query"), Param("n", "count")

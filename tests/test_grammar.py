@@ -13,6 +13,7 @@ from automem.grammar import (
     help_text,
     parse,
     parse_tool_calls,
+    reads,
     render,
     render_tool_calls,
     reply_pattern,
@@ -406,3 +407,8 @@ def test_what_reply_pattern_takes_parses(reply):
 def test_reply_pattern_is_plain():
     pattern = reply_pattern(OPERATIONS, ["a.b", "x|y", "(z)", "50%"])
     assert not re.search(r"\(\?[^:]|\\[1-9dDwWsSbBAZ]|[*+?}][?+]", pattern)
+
+
+@pytest.mark.parametrize(("name", "expected"), [("SEARCH", True), ("COUNT", True), ("WRITE", False), ("?", False)])
+def test_what_reads(name, expected):
+    assert reads(name) is expected

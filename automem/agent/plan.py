@@ -11,7 +11,7 @@ the action counts.
 from __future__ import annotations
 
 from automem.agent.turn import Conversation, Reply, Turn, is_named
-from automem.grammar import OPERATIONS, Operation, without
+from automem.grammar import Operation, reads, without
 from automem.trace import OperationRecord, Refusal
 
 _HELD = "held: memory was asked in the same reply. Read the answer, then commit an ACTION."
@@ -74,7 +74,7 @@ async def _execute(
             record = talk.note(operation, "not executed: the action is already committed", "after the end")
         elif not (isinstance(operation, Operation) and operation.name == "ACTION"):
             record = await talk.execute(operation)
-            asked = asked or _asks(record)
+            asked = asked or reads(record.name)
         elif asked and not last:
             record = talk.note(operation, _HELD, "held")
         else:
@@ -82,11 +82,6 @@ async def _execute(
             record = talk.note(operation, answer, refusal)
         records.append(record)
     return records, action
-
-
-def _asks(record: OperationRecord) -> bool:
-    """Whether this was a question to memory: its answer is worth waiting for."""
-    return record.name in OPERATIONS and OPERATIONS[record.name].reads
 
 
 async def _judge(turn: Turn, text: str) -> tuple[str | None, str, Refusal | None]:

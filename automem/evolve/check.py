@@ -14,7 +14,7 @@ from pathlib import Path
 
 from automem.errors import AutoMemError
 from automem.evolve.changes import STRUCTURAL, Kind, claimed, found
-from automem.grammar import OPERATIONS
+from automem.grammar import reads
 from automem.memory.kinds import ACCEPTS
 from automem.memory.kinds import Kind as FileKind
 from automem.play.check import check_scaffold
@@ -83,7 +83,7 @@ def _stores(scaffold: Scaffold) -> bool:
 
 def _fetches(scaffold: Scaffold) -> bool:
     """Whether some operation of PLAN brings text from memory; a count of lines does not."""
-    return any(OPERATIONS[name].reads for name in scaffold.spec.operations.plan if name != "COUNT")
+    return any(reads(name) for name in scaffold.spec.operations.plan if name != "COUNT")
 
 
 def _limits_kept(parent: Scaffold, candidate: Scaffold) -> Iterator[str]:

@@ -14,7 +14,7 @@ from typing import Any
 from automem.episode import text_digest
 from automem.evolve.facts import KeyStats, Side, nearest, place_in, read_fact, words
 from automem.evolve.mirror import Mirror
-from automem.grammar import OPERATIONS
+from automem.grammar import reads
 from automem.results.behaviour import WRITES, named_unknown_action
 from automem.scaffold.spec import Scaffold
 from automem.trace import OperationRecord, Step
@@ -177,7 +177,7 @@ class Watch:
                 here.memory.create(operation.args[0])
             elif operation.name in WRITES:
                 self._write(here, operation)
-            elif operation.name in OPERATIONS and OPERATIONS[operation.name].reads:
+            elif reads(operation.name):
                 self._read(here, operation)
 
     def _write(self, here: _Here, operation: OperationRecord) -> None:
@@ -264,7 +264,7 @@ class Watch:
     def _look_for_known(self, here: _Here, step: Step) -> None:
         """The line of memory that had most to do with the scene, if PLAN neither asked memory nor was shown it."""
         calls = [call for call in step.calls if call.phase != "log"]
-        if not calls or any(op.ok and _reads(op) for call in calls for op in call.operations):
+        if not calls or any(op.ok and reads(op.name) for call in calls for op in call.operations):
             return
         scene = {word for word in words(step.observation) if here.common[word] <= _COMMON * here.observations}
         place = place_in(step.observation)
@@ -278,7 +278,3 @@ class Watch:
                 best = (score, file, line, shared | ({place} if place and same_place else set()))
         if best:
             self.not_consulted.add(best[1:3], *here.place, shared=sorted(best[3]))
-
-
-def _reads(operation: OperationRecord) -> bool:
-    return operation.name in OPERATIONS and OPERATIONS[operation.name].reads
