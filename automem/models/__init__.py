@@ -12,8 +12,6 @@ from automem.errors import UsageError, did_you_mean
 from automem.models.base import Model
 
 KINDS = ("scripted", "replay", "local", "openai")
-#: Settings that say where and how patiently to ask; they do not change the answers.
-_TRANSPORT = {"base_url", "timeout", "retries", "api_key_env", "batch"}
 
 
 def make_model(name: str, settings: Mapping[str, Any]) -> Model:
@@ -64,11 +62,12 @@ def model_spec(name: str, settings: Mapping[str, Any]) -> ModelSpec:
     if kind == "openai":
         from automem.models.chat import ChatSettings
 
-        full = validate(ChatSettings, settings, name).model_dump()
+        told = validate(ChatSettings, settings, name).model_dump(exclude=ChatSettings.TRANSPORT)
     elif kind == "local":
         from automem.models.local import LocalSettings, Place
 
-        full = validate(LocalSettings, settings, name).model_dump() | {"weights": Place.read(rest).digest()}
+        told = validate(LocalSettings, settings, name).model_dump(exclude=LocalSettings.TRANSPORT)
+        told["weights"] = Place.read(rest).digest()
     else:
-        full = dict(settings)
-    return ModelSpec(name=name, settings={key: value for key, value in full.items() if key not in _TRANSPORT})
+        told = dict(settings)
+    return ModelSpec(name=name, settings=told)

@@ -14,7 +14,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
@@ -39,6 +39,8 @@ class ChatSettings(BaseModel):
     """How an OpenAI-compatible server is asked."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+    #: Settings that say where and how patiently to ask; they do not change the answers.
+    TRANSPORT: ClassVar[set[str]] = {"base_url", "timeout", "retries", "api_key_env"}
 
     base_url: str | None = Field(
         default=None, description="Where the server is, up to and with `/v1`; none: OpenAI's own."

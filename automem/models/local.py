@@ -18,7 +18,7 @@ from hashlib import blake2b
 from importlib import resources
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
@@ -41,6 +41,8 @@ class LocalSettings(BaseModel):
     """How a local model is sampled."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+    #: Settings that do not change the answers.
+    TRANSPORT: ClassVar[set[str]] = {"batch"}
 
     temperature: float = Field(default=1.0, ge=0, description="Sampling temperature; 0 is greedy.")
     top_p: float = Field(
