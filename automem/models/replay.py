@@ -1,4 +1,4 @@
-"""`replay:RUN`: answers from recorded traces, so that a run can be played again without its model."""
+"""`replay:PATH`: answers from the traces of a run folder, or from one trace file, to play without a model."""
 
 from __future__ import annotations
 
