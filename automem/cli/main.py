@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from automem.cli import diagnose, doctor, env, evolve, quickstart, run, scaffold, serve, table, trace
+from automem.cli import diagnose, doctor, env, evolve, quickstart, run, scaffold, serve, table, trace, train
 from automem.errors import AutoMemError, UsageError
 from automem.text import printable
 
@@ -21,7 +21,16 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "AUTOMEM"},
 )
-for verb in (quickstart.quickstart, run.run, evolve.evolve, diagnose.diagnose, table.table, serve.serve, doctor.doctor):
+for verb in (
+    quickstart.quickstart,
+    run.run,
+    evolve.evolve,
+    train.train,
+    diagnose.diagnose,
+    table.table,
+    serve.serve,
+    doctor.doctor,
+):
     app.command()(verb)
 for noun in (trace, scaffold, env):
     app.add_typer(noun.app)

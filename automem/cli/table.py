@@ -31,17 +31,19 @@ def table(
     behaviour: Annotated[bool, typer.Option("--behaviour", help="Add the behaviour metrics.")] = False,
     sample: Annotated[bool, typer.Option("--sample", help="Standard error of the sample, not the population.")] = False,
     lineage: Annotated[bool, typer.Option("--lineage", help="The lineage of an evolve folder.")] = False,
+    ledger: Annotated[bool, typer.Option("--ledger", help="The ledger of a train folder.")] = False,
     form: Annotated[Format, typer.Option("--format", "-f", help="md, csv, tex or json.")] = Format.MD,
     as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
 ) -> None:
     """Mean ± standard error of progress, with n and failures."""
     from automem.errors import UsageError
 
-    if lineage:
-        given = {"--by": by, "--behaviour": behaviour, "--sample": sample}
-        if unused := [option for option, value in given.items() if value]:
-            raise UsageError(f"{unused[0]} has no meaning with --lineage", "it is for tables of runs")
-        _print_lineage(runs, Format.JSON if as_json else form)
+    if lineage or ledger:
+        option = "--lineage" if lineage else "--ledger"
+        given = {"--by": by, "--behaviour": behaviour, "--sample": sample, "--ledger": lineage and ledger}
+        if unused := [name for name, value in given.items() if value]:
+            raise UsageError(f"{unused[0]} has no meaning with {option}", "it is for tables of runs")
+        _print_history(runs, option, Format.JSON if as_json else form)
         return
     from automem.play.folder import RunFolder
     from automem.results import table as tables
@@ -61,11 +63,19 @@ def table(
     print(writers[Format.JSON if as_json else form](built))
 
 
-def _print_lineage(folders: list[Path], form: Format) -> None:
+def _print_history(folders: list[Path], option: str, form: Format) -> None:
+    """The lineage of evolve folders, or the ledger of train folders."""
     from automem.errors import UsageError
-    from automem.evolve import report
 
-    writers = {Format.MD: report.to_markdown, Format.JSON: report.to_json}
-    if form not in writers:
-        raise UsageError(f"--lineage cannot be printed as {form.value}", "use md or json")
-    print(writers[form]([row for folder in folders for row in report.lineage_rows(folder)]))
+    if form not in (Format.MD, Format.JSON):
+        raise UsageError(f"{option} cannot be printed as {form.value}", "use md or json")
+    if option == "--lineage":
+        from automem.evolve import report as lineages
+
+        rows = [row for folder in folders for row in lineages.lineage_rows(folder)]
+        print(lineages.to_json(rows) if form is Format.JSON else lineages.to_markdown(rows))
+        return
+    from automem.train import report as ledgers
+
+    rows = [row for folder in folders for row in ledgers.ledger_rows(folder)]
+    print(ledgers.to_json(rows) if form is Format.JSON else ledgers.to_markdown(rows))

@@ -108,7 +108,9 @@ def _unwrap(text: str) -> str:
         return fence[0] if inside or not parse(fence[1]) else fence[1].strip()
 
     places = locate(text)
-    return _FENCED.sub(bare, text)
+    unwrapped = _FENCED.sub(bare, text)
+    # A fence that ends within an operation is not round it: taken away, it would change what is written.
+    return unwrapped if parse(unwrapped) == [one.found for one in places] else text
 
 
 def _cut_at_done(text: str) -> str:

@@ -24,7 +24,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from automem.episode import digest
 from automem.errors import RunError, UsageError
-from automem.grammar import Operation, parse
+from automem.grammar import Operation, parse, tool_schemas
 from automem.messages import Phase, Role
 from automem.models.wire import wire_message
 from automem.train.clean import Dropped, clean_turn
@@ -36,12 +36,16 @@ SPLITS = ("train", "held_out")
 
 
 class Row(BaseModel):
-    """One turn to train on. `source` is the hash of the whole call as it stands in the trace, before cleaning."""
+    """One turn to train on. `source` is the hash of the whole call as it stands in the trace, before cleaning.
+
+    `tools` are the schemas that were sent with the prompt, in the tools dialect.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
     prompt: list[dict[str, Any]]
     completion: list[dict[str, Any]]
+    tools: list[dict[str, Any]] = []
     run: str
     episode: str
     env: str
@@ -263,6 +267,11 @@ def _row(episode: Episode, turn: Turn, earlier: int, decision: Decision) -> Row 
         detail=decision.detail,
         score=decision.score,
     )
+
+
+def _tools(episode: Episode, phase: Phase) -> list[dict[str, Any]]:
+    offered: list[str] = getattr(episode.scaffold.operations, phase)
+    return list(tool_schemas(offered)) if episode.scaffold.dialect == "tools" else []
 
 
 def _operations(row: Row) -> list[str]:

@@ -56,55 +56,40 @@ class Judged(BaseModel):
     reason: str = ""
 
 
-class JudgeSelector:
-    """Asks a model."""
+class Judge:
+    """A model that scores, and the file in which its scores are kept."""
 
-    name = "judge"
-
-    def __init__(self, model: Model, settings: Selection, record: Path, jobs: int = 4) -> None:
-        """`record` is the file in which scores are kept."""
+    def __init__(self, model: Model, record: Path, jobs: int = 4) -> None:
+        """`jobs`: turns that are scored at a time."""
         self._model = model
-        self._settings = settings
         self._record = Rows(record, Judged)
         self._known = {row.key: row for row in self._record.rows}
         self._jobs = jobs
         self._runner = asyncio.Runner()
-
-    def decide(self, episode: Episode) -> Iterator[Decision]:
-        """Score every turn of an episode.
-
-        Raises:
-            RunError: the judge could not be asked; scores given so far are kept.
-        """
-        steps = list(episode.steps())
-        progress = [step.progress for step in steps]
-        asked = [(turn, _case(turn, progress)) for step in steps for turn in turns(step)]
-        judged = self._runner.run(self._all(episode, asked))
-        for (turn, _), row in zip(asked, judged, strict=True):
-            yield self._decision(turn, row)
 
     def close(self) -> None:
         """Close the model."""
         self._runner.run(self._model.close())
         self._runner.close()
 
-    def _decision(self, turn: Turn, row: Judged) -> Decision:
-        noop = all(record.name == "DONE" for record in turn.call.operations)
-        score, least = row.score, self._settings.min_score
-        reason = "unreadable" if score is None else f"scored {score}"
-        keep = score is not None and score >= least
-        return Decision(turn.step, turn.number, turn.call.phase, keep, reason, row.reason, noop, score)
+    def score(self, episode: Episode, asked: Sequence[tuple[Turn, str]]) -> list[Judged]:
+        """The scores of turns of one episode.
+
+        Raises:
+            RunError: the judge could not be asked; scores given so far are kept.
+        """
+        return self._runner.run(self._all(episode, asked))
 
     async def _all(self, episode: Episode, asked: Sequence[tuple[Turn, str]]) -> list[Judged]:
         slots = asyncio.Semaphore(self._jobs)
 
         async def one(turn: Turn, case: str) -> Judged:
             async with slots:
-                return await self._score(episode, turn, case)
+                return await self._one(episode, turn, case)
 
         return await asyncio.gather(*(one(turn, case) for turn, case in asked))
 
-    async def _score(self, episode: Episode, turn: Turn, case: str) -> Judged:
+    async def _one(self, episode: Episode, turn: Turn, case: str) -> Judged:
         key = digest([self._model.name, RUBRIC, case])
         if key in self._known:
             return self._known[key]
@@ -117,6 +102,30 @@ class JudgeSelector:
         self._record.append(row)
         self._known[key] = row
         return row
+
+
+class JudgeSelector:
+    """Takes what the judge scores high enough."""
+
+    name = "judge"
+
+    def __init__(self, judge: Judge, settings: Selection) -> None:
+        self._judge = judge
+        self._settings = settings
+
+    def decide(self, episode: Episode) -> Iterator[Decision]:
+        """Have every turn of an episode scored."""
+        steps = list(episode.steps())
+        progress = [step.progress for step in steps]
+        asked = [(turn, _case(turn, progress)) for step in steps for turn in turns(step)]
+        for (turn, _), row in zip(asked, self._judge.score(episode, asked), strict=True):
+            yield self._decision(turn, row)
+
+    def _decision(self, turn: Turn, row: Judged) -> Decision:
+        noop = all(record.name == "DONE" for record in turn.call.operations)
+        reason = "unreadable" if row.score is None else f"scored {row.score}"
+        keep = row.score is not None and row.score >= self._settings.min_score
+        return Decision(turn.step, turn.number, turn.call.phase, keep, reason, row.reason, noop, row.score)
 
 
 def _request(episode: Episode, turn: Turn, key: str) -> Request:

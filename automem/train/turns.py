@@ -13,11 +13,11 @@ from pathlib import Path
 
 from automem.episode import EpisodeSpec, text_digest
 from automem.errors import UsageError
-from automem.grammar import OPERATIONS, Malformed, Operation, parse, parse_tool_calls, without
+from automem.grammar import Malformed, Operation, parse, parse_tool_calls, reads, without
 from automem.messages import Message
 from automem.play.folder import RunFolder
-from automem.scaffold.spec import load
-from automem.trace import Call, Result, Step, TraceReader, read_result
+from automem.scaffold.spec import ScaffoldSpec, load_folder
+from automem.trace import Call, Result, Step, TraceReader
 
 #: What the agent puts in place of a consulting reply of which nothing is left without its ACTION.
 _CONSULTED = "(memory consulted)"
@@ -39,13 +39,13 @@ class Turn:
 
 @dataclass(frozen=True, eq=False)
 class Episode:
-    """A finished episode of a run, and the settings of its scaffold that reading it takes."""
+    """A finished episode of a run, and the scaffold it was played with."""
 
     run: str
     spec: EpisodeSpec
     path: Path
     result: Result
-    reply_chars: int
+    scaffold: ScaffoldSpec
 
     def steps(self) -> Iterator[Step]:
         """The steps, each checked.
@@ -76,7 +76,9 @@ class Episode:
         """The recorded operations are those of the replies, and earlier replies stand in later prompts."""
         for number, call in enumerate(step.calls):
             where = f"{self.path}, step {step.t}, call {number}"
-            if _said(call, self.reply_chars) != [(record.name, tuple(record.args)) for record in call.operations]:
+            if _said(call, self.scaffold.budget.reply_chars) != [
+                (record.name, tuple(record.args)) for record in call.operations
+            ]:
                 raise UsageError(f"{where}: the recorded operations are not those of the reply", _EDITED)
             earlier = earlier_calls(step.calls, number)
             shown = [message for message in call.messages if message["role"] == "assistant"]
@@ -90,12 +92,9 @@ _EDITED = "the trace was edited or is damaged: only turns that were really said 
 def episodes(runs: Sequence[RunFolder]) -> Iterator[Episode]:
     """The finished episodes of `runs`, in the order of their configs."""
     for run in runs:
-        limit = load(str((run.path / "scaffold").resolve())).spec.budget.reply_chars
-        for spec in run.config.specs():
-            path = run.trace_path(spec)
-            result = read_result(path) if path.is_file() else None
-            if result is not None and result.failure is None:
-                yield Episode(run.name, spec, path, result, limit)
+        scaffold = load_folder(run.path / "scaffold").spec
+        for spec, result in run.finished():
+            yield Episode(run.name, spec, run.trace_path(spec), result, scaffold)
 
 
 def turns(step: Step) -> Iterator[Turn]:
@@ -139,7 +138,7 @@ def _only_consults(call: Call) -> bool:
     """Whether this PLAN call of a merged agent asks memory, and names no action."""
     if call.phase != "plan" or any(record.name == "ACTION" for record in call.operations):
         return False
-    asks = any(record.name in OPERATIONS and OPERATIONS[record.name].reads for record in call.operations)
+    asks = any(reads(record.name) for record in call.operations)
     return asks and without(call.reply, "ACTION") == call.reply
 
 

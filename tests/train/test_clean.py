@@ -49,6 +49,7 @@ def test_the_six_transforms(phase, reply, left):
         ("log", "<|APPEND|>notes.txt|never closed", "no_operation"),
         ("log", f"```\nmy plan\n```\n{LOOK}", "fence"),
         ("log", f"```\n{LOOK}", "fence"),
+        ("log", "```\n<|APPEND|>notes.txt|```\n```\n<|END|>", "fence"),
     ],
 )
 def test_turns_that_are_dropped(phase, reply, reason):

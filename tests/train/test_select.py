@@ -7,7 +7,7 @@ from automem.errors import ModelFailure, RunError, UsageError
 from automem.messages import Usage
 from automem.models.base import Completion
 from automem.train.hindsight import RulesSelector
-from automem.train.judge import JudgeSelector
+from automem.train.judge import Judge, JudgeSelector
 from automem.train.recipe import Selection
 from automem.train.select import AllSelector, select
 from automem.train.turns import episodes, read_runs, turns
@@ -182,7 +182,7 @@ def test_runs_of_two_scaffolds_are_not_mixed(tmp_path, scaffold):
         read_runs([tmp_path / "one", tmp_path / "two"])
 
 
-class Judge:
+class Answers:
     """Answers with scores in turn, and counts how often it is asked."""
 
     name = "scripted:judge"
@@ -211,15 +211,15 @@ def four_turns(tmp_path, scaffold):
 
 
 def judged(played, judge, record, **settings):
-    selector = JudgeSelector(judge, Selection(selector="judge", **settings), record, jobs=1)
+    asked = Judge(judge, record, jobs=1)
     try:
-        return list(selector.decide(played))
+        return list(JudgeSelector(asked, Selection(selector="judge", **settings)).decide(played))
     finally:
-        selector.close()
+        asked.close()
 
 
 def test_the_judge_takes_what_scores_high_and_says_why(tmp_path, four_turns):
-    judge = Judge(score(5), score(4), score(3), "I like it")
+    judge = Answers(score(5), score(4), score(3), "I like it")
     found = judged(four_turns, judge, tmp_path / "judged.jsonl")
     assert [(one.keep, one.score, one.reason) for one in found] == [
         (True, 5, "scored 5"),
@@ -235,15 +235,15 @@ def test_the_judge_takes_what_scores_high_and_says_why(tmp_path, four_turns):
 def test_scores_are_recorded_and_never_asked_for_twice(tmp_path, four_turns):
     record = tmp_path / "judged.jsonl"
     with pytest.raises(RunError, match="endpoint down"):
-        judged(four_turns, Judge(score(5), score(4), None, None), record)
+        judged(four_turns, Answers(score(5), score(4), None, None), record)
     assert [json.loads(line)["score"] for line in record.read_text().splitlines()] == [5, 4]
-    again = Judge(score(2), score(5))
+    again = Answers(score(2), score(5))
     first = judged(four_turns, again, record)
     assert len(again.asked) == 2
-    assert judged(four_turns, Judge(), record) == first
+    assert judged(four_turns, Answers(), record) == first
 
 
 @pytest.mark.parametrize("answer", ['{"score": 9}', '{"score": "x"}', "{}", "[5]", '{"score": 5', ""])
 def test_scores_that_are_none_take_nothing(tmp_path, scaffold, answer):
     played = episode(tmp_path / "run", scaffold(), moment("a", log=[DONE]))
-    assert [one.keep for one in judged(played, Judge(answer), tmp_path / "judged.jsonl")] == [False]
+    assert [one.keep for one in judged(played, Answers(answer), tmp_path / "judged.jsonl")] == [False]
