@@ -15,6 +15,7 @@ from automem.cli.main import app
 CHECKOUT = Path(__file__).resolve().parent.parent
 README = (CHECKOUT / "README.md").read_text(encoding="utf-8")
 PAGES = [CHECKOUT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
+PAGES += sorted((CHECKOUT / "docs").glob("*.md"))
 
 
 def blocks(marker=r"(?: no-test)?"):
