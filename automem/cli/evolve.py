@@ -15,7 +15,7 @@ from automem.cli.proposing import Made, ProposerKind, Source, make_proposer
 
 if TYPE_CHECKING:
     from automem.evolve.changes import Kind
-    from automem.evolve.config import Budget, EvolveConfig
+    from automem.evolve.config import EvolveConfig, LoopBudget
     from automem.evolve.loop import Outcome
     from automem.play.folder import RunConfig
     from automem.results.gate import Gate
@@ -66,7 +66,7 @@ def evolve(
     """Improve a scaffold; the same command again goes on."""
     from automem.cli.run import grouped, settings_of
     from automem.config import parse_seeds, validate
-    from automem.evolve.config import Budget
+    from automem.evolve.config import LoopBudget
     from automem.scaffold.spec import load
 
     groups = grouped(overrides or [], _GROUPS)
@@ -81,7 +81,7 @@ def evolve(
         report_seeds=parse_seeds(report_seeds, "--report-seeds"),
         allowed=_kinds(allow),
         groups=groups,
-        budget=validate(Budget, {"revisions": revisions, **groups["loop"]}, "-s loop"),
+        budget=validate(LoopBudget, {"revisions": revisions, **groups["loop"]}, "-s loop"),
     )
     settings = groups["proposer"]
     source = Source(proposer, proposer_model, proposer_base_url, proposer_command, proposals, settings)
@@ -100,7 +100,7 @@ class _Asked:
     report_seeds: list[int]
     allowed: list[Kind]
     groups: dict[str, dict[str, Any]]
-    budget: Budget
+    budget: LoopBudget
 
 
 def _evolve(asked: _Asked, source: Source, gate: GateKind, control: bool, jobs: int, out: Path, dry_run: bool) -> None:

@@ -11,7 +11,7 @@ from automem.evolve.changes import KINDS, Kind
 from automem.results.plays import Cost
 
 
-class Budget(BaseModel):
+class LoopBudget(BaseModel):
     """Hard stops of the whole loop. Calls and tokens are those of play and of proposers together."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -27,7 +27,7 @@ class Budget(BaseModel):
     usd_per_mtok_out: float = Field(0.0, ge=0, description="Price of a million completion tokens.")
 
     @model_validator(mode="after")
-    def _priced(self) -> Budget:
+    def _priced(self) -> LoopBudget:
         if self.max_usd is not None and not (self.usd_per_mtok_in or self.usd_per_mtok_out):
             raise ValueError("max_usd needs the prices usd_per_mtok_in and usd_per_mtok_out")
         return self
@@ -65,7 +65,7 @@ class EvolveConfig(BaseModel):
     gate_seeds: list[int]
     report_seeds: list[int]
     allowed: list[Kind] = list(KINDS)
-    budget: Budget = Budget()
+    budget: LoopBudget = LoopBudget()
     limits: dict[str, Any] = {}
 
     def check_seeds(self) -> None:

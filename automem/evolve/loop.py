@@ -33,7 +33,7 @@ from automem.evolve.propose import Proposed, propose_and_check
 from automem.play import provenance
 from automem.play.folder import RunFolder, locked, write_atomically
 from automem.results.gate import Gate, GateResult
-from automem.results.plays import Cost, Game, Played, play
+from automem.results.plays import Cost, Game, GatePlay, play
 from automem.scaffold.spec import Scaffold, load_folder
 from automem.text import printable
 
@@ -50,8 +50,8 @@ class Outcome:
     """
 
     stopped: str
-    start: Played
-    best: Played
+    start: GatePlay
+    best: GatePlay
     report: GateResult | None
 
 
@@ -90,7 +90,7 @@ class Evolution:
             stopped = f"the budget is used up: {reached}"
         return self._report(stopped, start, best)
 
-    def _resume(self, start: Scaffold) -> tuple[Scaffold, Played]:
+    def _resume(self, start: Scaffold) -> tuple[Scaffold, GatePlay]:
         """The scaffold to go on from, and its gate run."""
         scores = self._play("gate", start, self.config.gate_seeds)
         self._base_cost = scores.cost
@@ -100,7 +100,7 @@ class Evolution:
             self._keep(start)
         return start, scores
 
-    def _revise(self, revision: int, best: Scaffold, scores: Played) -> tuple[Scaffold, Played] | None:
+    def _revise(self, revision: int, best: Scaffold, scores: GatePlay) -> tuple[Scaffold, GatePlay] | None:
         """A better scaffold, found in some attempt or its continuations; None when all have failed."""
         for attempt in range(1, self.config.budget.attempts + 1):
             failed: Failed | None = None
@@ -117,7 +117,7 @@ class Evolution:
                 failed = self._failed(row)
         return None
 
-    def _decide(self, slot: tuple[int, int, int], best: Scaffold, scores: Played, failed: Failed | None) -> Revision:
+    def _decide(self, slot: tuple[int, int, int], best: Scaffold, scores: GatePlay, failed: Failed | None) -> Revision:
         """Propose, check, play and gate one candidate, and write the row."""
         name = "proposals/r{}-a{}-c{}".format(*slot)
         self._stop_if_used_up()
@@ -149,7 +149,7 @@ class Evolution:
             raise RunError(f"the proposer could not be asked: {row.reason}", "the same command tries it again")
         return row
 
-    def _propose(self, folder: Path, best: Scaffold, scores: Played, failed: Failed | None) -> Proposed:
+    def _propose(self, folder: Path, best: Scaffold, scores: GatePlay, failed: Failed | None) -> Proposed:
         """A candidate that has passed the check, or why there is none; from the disk if it was done before."""
         done = folder / "proposal.json"
         if done.is_file():
@@ -182,7 +182,7 @@ class Evolution:
             raise UsageError(f"{candidate.folder} is no longer what was checked", "put it back, or start a new folder")
         return candidate
 
-    def _gate_candidate(self, row: Revision, candidate: Scaffold, scores: Played) -> Revision:
+    def _gate_candidate(self, row: Revision, candidate: Scaffold, scores: GatePlay) -> Revision:
         changes = [{"kind": change.kind, "title": change.title} for change in claimed(candidate)]
         row = row.model_copy(update={"scaffold": candidate.name, "digest": candidate.digest, "changes": changes})
         if twin := self._twin(candidate):
@@ -209,7 +209,7 @@ class Evolution:
         run = RunFolder.read(played) if row.digest and (played / "run.json").is_file() else None
         return Failed(folder, row.reason, run, row.after)
 
-    def _control(self, best: Scaffold, scores: Played) -> None:
+    def _control(self, best: Scaffold, scores: GatePlay) -> None:
         """A/A: the unchanged scaffold once more, with other sampling seeds. What differs is noise."""
         again = self._play("control", best, self.config.gate_seeds, repeat=1)
         self._base_cost += again.cost
@@ -227,7 +227,7 @@ class Evolution:
         whole = not (before.fault or after.fault)
         return Outcome(stopped, before, after, self._gate.decide(before.scores, after.scores) if whole else None)
 
-    def _play(self, purpose: str, scaffold: Scaffold, seeds: Sequence[int], repeat: int = 0) -> Played:
+    def _play(self, purpose: str, scaffold: Scaffold, seeds: Sequence[int], repeat: int = 0) -> GatePlay:
         folder = self.folder / "plays" / f"{purpose}-{scaffold.digest}"
         if (folder / "run.json").is_file():
             self._same_evaluator(folder, {RunFolder.read(folder).record.get("evaluator")})

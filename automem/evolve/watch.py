@@ -70,7 +70,7 @@ class Tally:
 
 
 @dataclass
-class Usage:
+class FileUse:
     """How one file was used, over all episodes; place and line are those of the last write."""
 
     lines: int = 0
@@ -115,7 +115,7 @@ class Watch:
 
     def __init__(self, scaffold: Scaffold) -> None:
         self.scaffold = scaffold
-        self.uses = {file.name: Usage() for file in scaffold.spec.files}
+        self.uses = {file.name: FileUse() for file in scaffold.spec.files}
         self.kinds = {file.name: file.kind for file in scaffold.spec.files}
         self.keys: dict[str, KeyStats] = {}
         self.repeated = Tally()
@@ -227,8 +227,8 @@ class Watch:
             for key, contradicting in several.items():
                 self.contradictions.add((file, side, key), *here.place, lines=contradicting[-4:])
 
-    def _use(self, file: str) -> Usage:
-        return self.uses.setdefault(file, Usage())
+    def _use(self, file: str) -> FileUse:
+        return self.uses.setdefault(file, FileUse())
 
     # The outcome of a step
 

@@ -51,7 +51,7 @@ class Game:
 
 
 @dataclass(frozen=True)
-class Played:
+class GatePlay:
     """A scaffold's run on one set of seeds: progress by `task/seed`, and what it cost."""
 
     run: RunFolder
@@ -60,7 +60,7 @@ class Played:
     fault: str | None = None
 
 
-def play(game: Game, scaffold: Scaffold, seeds: Sequence[int], folder: Path, repeat: int = 0) -> Played:
+def play(game: Game, scaffold: Scaffold, seeds: Sequence[int], folder: Path, repeat: int = 0) -> GatePlay:
     """Play `scaffold` on `seeds` into `folder`, or read it from there when it was played before.
 
     `fault` is set when the scaffold itself failed in an episode, or used up the episode's limits. Failures on
@@ -81,7 +81,7 @@ def play(game: Game, scaffold: Scaffold, seeds: Sequence[int], folder: Path, rep
         repeat=repeat,
     )
     if finished := _finished(folder, config):
-        return Played(finished, _scores(finished), _cost(finished, 0.0))
+        return GatePlay(finished, _scores(finished), _cost(finished, 0.0))
     began = time.monotonic()
     played = play_run(folder, config, scaffold, game.make_models(), game.jobs)
     seconds = time.monotonic() - began
@@ -93,7 +93,7 @@ def play(game: Game, scaffold: Scaffold, seeds: Sequence[int], folder: Path, rep
             "nothing was decided; the same command tries them again",
         )
     fault = faults[0].message if faults else None
-    return Played(played.folder, _scores(played.folder), _cost(played.folder, seconds), fault)
+    return GatePlay(played.folder, _scores(played.folder), _cost(played.folder, seconds), fault)
 
 
 def _finished(folder: Path, config: RunConfig) -> RunFolder | None:

@@ -28,7 +28,7 @@ from automem.errors import RunError, UsageError
 from automem.play import provenance
 from automem.play.folder import locked, write_atomically
 from automem.results.gate import Gate
-from automem.results.plays import Cost, Game, Played, play
+from automem.results.plays import Cost, Game, GatePlay, play
 from automem.results.stats import paired
 from automem.scaffold.spec import Scaffold
 from automem.train import dataset
@@ -53,9 +53,9 @@ class Outcome:
     """How the loop ended: why it stopped, the scaffold alone on the report seeds, and the adopted row, if any."""
 
     stopped: str
-    base: Played
+    base: GatePlay
     best: LedgerRow | None
-    best_run: Played | None
+    best_run: GatePlay | None
 
 
 @dataclass(frozen=True)
@@ -226,7 +226,7 @@ class Training:
             }
         )
 
-    def _play(self, purpose: str, row: LedgerRow | None) -> Played:
+    def _play(self, purpose: str, row: LedgerRow | None) -> GatePlay:
         """The run of a recipe's adapter, or of the base alone, on gate or report seeds.
 
         Raises:
@@ -312,5 +312,5 @@ def read_config(folder: Path) -> TrainConfig:
         raise UsageError(f"{file} is damaged: {error}") from error
 
 
-def _aligned(before: Played, after: Played) -> tuple[list[float], list[float]]:
+def _aligned(before: GatePlay, after: GatePlay) -> tuple[list[float], list[float]]:
     return [before.scores[key] for key in before.scores], [after.scores[key] for key in before.scores]

@@ -23,7 +23,7 @@ from loops import (
 
 from automem import env as envs
 from automem.errors import ModelFailure, ProposerFailure, RunError, UsageError
-from automem.evolve.config import Budget
+from automem.evolve.config import LoopBudget
 from automem.evolve.loop import best_gate_run, opened, read_config
 from automem.models import make_model
 from automem.results.gate import PairedGate
@@ -368,11 +368,11 @@ def test_what_proposers_use_counts_and_they_are_told_what_is_left(out):
 
 def test_a_price_without_prices_is_refused():
     with pytest.raises(ValueError, match="max_usd needs the prices"):
-        Budget(max_usd=1)
+        LoopBudget(max_usd=1)
 
 
 def test_money():
-    budget = Budget(max_usd=3, usd_per_mtok_in=2, usd_per_mtok_out=10)
+    budget = LoopBudget(max_usd=3, usd_per_mtok_in=2, usd_per_mtok_out=10)
     assert budget.usd(Cost(tokens_in=500_000, tokens_out=100_000)) == 2.0
     assert budget.reached(Cost(tokens_in=1_000_000)) is None
     assert budget.reached(Cost(tokens_in=1_500_000)) == "max_usd 3.0"

@@ -26,7 +26,7 @@ from automem.scaffold.spec import MAX_FILE, MAX_FILES, load_folder
 ANSWER_CHARS = 6_000
 LINE_CHARS = 2_000
 
-Played = Literal["current", "failed"]
+Which = Literal["current", "failed"]
 Written = Literal["current", "failed", "candidate"]
 _WHICH = "current: the scaffold to improve; failed: the earlier candidate that did not make it."
 
@@ -42,9 +42,9 @@ class Desk:
         self.assignment = assignment
         self.output = assignment.output
         self.analysis: str | None = None
-        self._overviews: dict[Played, str] = {}
+        self._overviews: dict[Which, str] = {}
 
-    def run(self, which: Played) -> RunFolder:
+    def run(self, which: Which) -> RunFolder:
         """The run that shows how a scaffold played."""
         if which == "current":
             return self.assignment.run
@@ -65,7 +65,7 @@ class Desk:
             raise ToolError("there is no failed candidate in this assignment")
         return candidate.texts(self.assignment.failed.folder)
 
-    def overview(self, which: Played) -> str:
+    def overview(self, which: Which) -> str:
         """The episodes of a run; it takes a pass over all traces, so it is kept."""
         run = self.run(which)
         if which not in self._overviews:
@@ -129,7 +129,7 @@ class Diagnosis(Tool):
 class ListEpisodes(_Paged):
     """All episodes of a run, with their outcome and how memory was used."""
 
-    which: Played = Field("current", description=_WHICH)
+    which: Which = Field("current", description=_WHICH)
 
     def _answer(self, desk: Desk) -> str:
         return page(desk.overview(self.which), self.line)
@@ -140,7 +140,7 @@ class ShowStep(_Paged):
 
     episode: str = Field(description="Id of the episode, as listed, or its seed.")
     step: int = Field(ge=0, description="Number of the step, from 0.")
-    which: Played = Field("current", description=_WHICH)
+    which: Which = Field("current", description=_WHICH)
 
     def _answer(self, desk: Desk) -> str:
         return page(views.step(desk.run(self.which), self.episode, self.step), self.line)
@@ -151,7 +151,7 @@ class SearchTrace(_Paged):
 
     episode: str = Field(description="Id of the episode, as listed, or its seed.")
     text: str = Field(min_length=1, description="What to look for; case does not matter.")
-    which: Played = Field("current", description=_WHICH)
+    which: Which = Field("current", description=_WHICH)
 
     def _answer(self, desk: Desk) -> str:
         return page(views.search(desk.run(self.which), self.episode, self.text), self.line)
@@ -163,7 +163,7 @@ class MemoryAt(_Paged):
     episode: str = Field(description="Id of the episode, as listed, or its seed.")
     step: int = Field(ge=0, description="Number of the step, from 0.")
     file: str = Field("", description="Name of the memory file; empty: the list of all files.")
-    which: Played = Field("current", description=_WHICH)
+    which: Which = Field("current", description=_WHICH)
 
     def _answer(self, desk: Desk) -> str:
         return page(views.memory(desk.run(self.which), self.episode, self.step, self.file), self.line)
