@@ -36,7 +36,7 @@ You have {steps} steps. The score is 1 when the goal is reached, and 0 otherwise
 
 {read}
 
-The compass names move one step, push or attack; you cannot pass a doorway diagonally.
+The compass names move one step, push or attack; you cannot pass an open door diagonally.
 
 {answer}"""
 _ANSWERS = """\

@@ -59,7 +59,10 @@ def find(text: str, keys: Keys) -> str | None:
             if len(name) > 1 and _fold(name) == folded:
                 return name
     key = _SPOKEN.get(wanted.casefold(), wanted)
-    return next((name for name, pressed in keys.items() if len(key) == 1 and pressed == (ord(key),)), None)
+    if key in keys:
+        return key
+    pressed = (ord(key),) if len(key) == 1 and key.isascii() else ()
+    return next((name for name, codes in keys.items() if codes == pressed), None)
 
 
 def _fold(text: str) -> str:

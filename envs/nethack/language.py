@@ -146,14 +146,19 @@ def cursor(glyphs: Array, x: int, y: int, tty_cursor: Array) -> Line | str:
 
 
 def message(tty_chars: Array) -> str:
-    """The game's message: the first row of the screen, or the page (menu, list, long message) that begins there."""
+    """The game's message: the first row of the screen, or the page (menu, list, long message) that begins there.
+
+    Blank rows of a page are left out.
+    """
     rows = [row.tobytes().decode("latin-1") for row in tty_chars]
     indent = len(rows[0]) - len(rows[0].lstrip(" "))
     first = _trimmed(rows[0])
     page: list[str] = []
     for row in rows if first else ():
-        page.append(_trimmed(row[indent:]))
-        if _ends_page(page[-1]):
+        told = _trimmed(row[indent:])
+        if told:
+            page.append(told)
+        if _ends_page(told):
             return "\n".join(page)
     return first
 

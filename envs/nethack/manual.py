@@ -39,7 +39,7 @@ pickup, wield, wear, pray, zap and so on. A single letter or digit presses that 
 {answer}
 
 Walls and blank squares stop you; a closed door is opened with open and a direction, a locked one kicked. You cannot \
-pass a doorway diagonally. Where no way leads on, search several times beside walls and dead ends. Eat when hungry. \
+pass an open door diagonally. Where no way leads on, search several times beside walls and dead ends. Eat when hungry. \
 The episode ends when you die, and when no turn has passed in the game for {patience} steps."""
 
 
