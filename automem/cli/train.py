@@ -168,7 +168,7 @@ def _config(asked: _Asked, who: Players, settings: dict[str, Any], gate: PairedG
         raise UsageError("--report-seeds is missing", "for example --report-seeds 100-139")
     first = asked.runs[0].config
     training = sorted({seed for run in asked.runs for seed in run.config.seeds})
-    report = parse_seeds(asked.report_seeds)
+    report = parse_seeds(asked.report_seeds, "--report-seeds")
     limits = {**first.limits.model_dump(), **asked.groups["limits"]}
     return TrainConfig(
         runs=[run.name for run in asked.runs],
@@ -186,7 +186,9 @@ def _config(asked: _Asked, who: Players, settings: dict[str, Any], gate: PairedG
         engine=asked.engine,
         gate=str(gate),
         training_seeds=training,
-        gate_seeds=parse_seeds(asked.gate_seeds) if asked.gate_seeds else default_gate_seeds(training, report),
+        gate_seeds=parse_seeds(asked.gate_seeds, "--gate-seeds")
+        if asked.gate_seeds
+        else default_gate_seeds(training, report),
         report_seeds=report,
         iterations=asked.iterations,
     )
@@ -199,7 +201,7 @@ def _bench(
     """Everything that the loop works with; models of judge and engine are closed at the end."""
     from automem.episode import Limits
     from automem.results.plays import Game
-    from automem.scaffold.spec import load
+    from automem.scaffold.spec import load_folder
     from automem.train.loop import Bench
     from automem.train.turns import episodes
 
@@ -215,7 +217,7 @@ def _bench(
     with _engine(asked) as engine, _selectors(asked, out) as make_selector:
         yield Bench(
             episodes=_finished(list(episodes(asked.runs)), asked),
-            scaffold=load(str((asked.runs[0].path / "scaffold").resolve())),
+            scaffold=load_folder(asked.runs[0].path / "scaffold"),
             players=who,
             game=game,
             engine=engine,
