@@ -14,9 +14,10 @@ if TYPE_CHECKING:
 
 
 class Form(StrEnum):
-    """What rows are made for; the only one so far."""
+    """What rows are made for: TRL, or LLaMA-Factory."""
 
     SFT = "sft"
+    SHAREGPT = "sharegpt"
 
 
 app = typer.Typer(name="trace", help="List, show, compare and export traces.", no_args_is_help=True)
@@ -92,15 +93,25 @@ def diff(
 
 @app.command()
 def export(
-    run: Annotated[Path, typer.Argument(help="Run folder or trace file.")],
-    out: Annotated[Path, typer.Option("-o", "--out", help="File to write; .jsonl or .parquet.")],
-    form: Annotated[Form, typer.Option("--format", help="sft: one row for each model call.")] = Form.SFT,
+    run: Annotated[Path, typer.Argument(help="Run folder or trace file; for sharegpt a dataset of a train folder.")],
+    out: Annotated[Path, typer.Option("-o", "--out", help="File to write; .jsonl or .parquet, sharegpt: .json.")],
+    form: Annotated[
+        Form, typer.Option("--format", help="sft: a row for each model call; sharegpt: the rows of a dataset.")
+    ] = Form.SFT,
     role: Annotated[str | None, typer.Option(help="Only calls of this role: memory or gameplay.")] = None,
     phase: Annotated[str | None, typer.Option(help="Only calls of this phase: log, plan or gameplay.")] = None,
 ) -> None:
     """Write the model calls as chat rows for training, verbatim."""
+    from automem.errors import UsageError
     from automem.results.export import export_rows
 
+    if form is Form.SHAREGPT:
+        from automem.train.sharegpt import export_sharegpt
+
+        if role or phase:
+            raise UsageError("--role and --phase have no meaning with --format sharegpt", "the dataset is selected")
+        print(f"{export_sharegpt(run, out)} rows in {out}, named in {out.parent / 'dataset_info.json'}")
+        return
     count = export_rows(run, out, role=role, phase=phase)
     print(f"{count} rows in {out}")
 

@@ -203,6 +203,7 @@ def _bench(
     from automem.results.plays import Game
     from automem.scaffold.spec import load_folder
     from automem.train.loop import Bench
+    from automem.train.run import run_job
     from automem.train.turns import episodes
 
     game = Game(
@@ -223,6 +224,7 @@ def _bench(
             engine=engine,
             gate=gate,
             make_selector=make_selector,
+            train=lambda job: run_job(job, _say),
             report_to=report_to.value,
             tell=_say,
         )

@@ -28,7 +28,7 @@ from automem.grammar import Operation, parse, tool_schemas
 from automem.messages import Phase, Role
 from automem.models.wire import wire_message
 from automem.train.clean import Dropped, clean_turn
-from automem.train.recipe import Selection
+from automem.train.recipe import Selection, Unfit
 from automem.train.select import Decision, Selector, select
 from automem.train.turns import Episode, Turn, assistant, earlier_calls, turns
 
@@ -89,7 +89,8 @@ def build(
     """Select, clean and write the rows of `episodes` to `folder`; the folder appears when it is whole.
 
     Raises:
-        UsageError: a trace is not what was played, or no row is left.
+        UsageError: a trace is not what was played.
+        Unfit: no row is left.
         RunError: the folder cannot be written.
     """
     decided = select(episodes, selector, settings, tell)
@@ -101,7 +102,7 @@ def build(
         card = _write(decided, held_out, settings, part)
         if card.rows == card.held_out:
             told = ", ".join(f"{reason} {count}" for reason, count in card.dropped.items()) or "there are no turns"
-            raise UsageError(f"no row to train on is left: {told}", "collect more episodes, or loosen the selection")
+            raise Unfit(f"no row to train on is left: {told}", "collect more episodes, or loosen the selection")
         write_card(part, card)
         shutil.rmtree(folder, ignore_errors=True)
         part.rename(folder)

@@ -37,8 +37,7 @@ from automem.train.engine import Engine, Plan, View, recipes
 from automem.train.job import Job, ReportTo, Trained, adapter_digest
 from automem.train.ledger import Ledger, LedgerRow
 from automem.train.players import Players
-from automem.train.recipe import Recipe
-from automem.train.run import run_job
+from automem.train.recipe import Recipe, Unfit
 from automem.train.select import Selector
 from automem.train.turns import Episode
 from automem.train.verify import verify
@@ -69,6 +68,7 @@ class Bench:
     engine: Engine
     gate: Gate
     make_selector: MakeSelector
+    train: Callable[[Job], Trained]
     report_to: ReportTo
     tell: Callable[[str], None]
 
@@ -149,7 +149,7 @@ class Training:
         try:
             folder, card = self._dataset(row.recipe)
             trained = self._train(row, folder, card)
-        except UsageError as error:
+        except Unfit as error:
             if row.iteration == 1:
                 raise
             return row.model_copy(update={"why": error.message})
@@ -200,7 +200,7 @@ class Training:
                 "env": self.config.env,
             },
         )
-        trained = run_job(job, self._tell)
+        trained = self._bench.train(job)
         if card.supervised_tokens != trained.supervised_tokens:
             dataset.write_card(folder, card.model_copy(update={"supervised_tokens": trained.supervised_tokens}))
         return trained

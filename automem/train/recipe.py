@@ -26,6 +26,10 @@ TARGETS: dict[TargetSet, tuple[str, ...]] = {
 }
 
 
+class Unfit(UsageError):
+    """A recipe that cannot be carried out with these data, or on this base."""
+
+
 class Selection(BaseModel):
     """Which turns become rows. One-sentence meanings stand with the fields; the rules are in docs/train.md."""
 

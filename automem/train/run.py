@@ -9,14 +9,17 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from automem.errors import RunError, UsageError
+from automem.errors import AutoMemError, RunError, UsageError
 from automem.play.folder import write_atomically
 from automem.train.commands import train_command
 from automem.train.job import Job, Trained, read_trained
+from automem.train.recipe import Unfit
 
 #: Seconds that the process has to end by itself.
 _GRACE = 20.0
 _TAIL = 8
+#: Exit code of the training process -> what it means.
+_ERRORS: dict[int, type[AutoMemError]] = {1: RunError, 2: UsageError, 3: Unfit}
 
 
 def run_job(job: Job, tell: Callable[[str], None]) -> Trained:
@@ -63,13 +66,13 @@ def _end(process: subprocess.Popen[bytes]) -> None:
             return
 
 
-def _failure(code: int, log: Path) -> UsageError | RunError:
+def _failure(code: int, log: Path) -> AutoMemError:
     """What the log says about it: our own words if it ends with them, else its last lines."""
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     told = [number for number, line in enumerate(lines) if line.startswith("error: ")]
-    if told and code in (1, 2) and len(lines) - told[-1] <= _TAIL:
+    if told and code in _ERRORS and len(lines) - told[-1] <= _TAIL:
         message = lines[told[-1]].removeprefix("error: ")
         hint = next((line.removeprefix("hint: ") for line in lines[told[-1] :] if line.startswith("hint: ")), None)
-        return (UsageError if code == 2 else RunError)(message, hint)
+        return _ERRORS[code](message, hint)
     tail = "\n".join(lines[-_TAIL:])
     return RunError(f"training ended with code {code}:\n{tail}", f"{log} has it all; the same command goes on")

@@ -28,6 +28,7 @@ from automem.errors import AutoMemError, RunError, UsageError
 from automem.play.folder import locked, write_atomically
 from automem.train.dataset import SPLITS, file_digest, read_rows
 from automem.train.job import Job, Trained, adapter_digest, read_job, read_trained
+from automem.train.recipe import Unfit
 from automem.train.tokens import IGNORED, Encoded, check_template, encode
 
 _VERSIONS = ("torch", "transformers", "peft", "trl", "accelerate")
@@ -36,7 +37,7 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Train the job of the given file; 0, 1 failure, 2 usage."""
+    """Train the job of the given file; 0, 1 failure, 2 usage, 3 a recipe that does not fit data or base."""
     _die_with_parent()
     try:
         job = read_job(Path(arguments[0]))
@@ -48,7 +49,7 @@ def main(arguments: Sequence[str]) -> int:
             _run(job, out)
     except AutoMemError as error:
         print(f"error: {error}\nhint: {error.hint or 'none'}", file=sys.stderr, flush=True)
-        return 2 if isinstance(error, UsageError) else 1
+        return 3 if isinstance(error, Unfit) else 2 if isinstance(error, UsageError) else 1
     return 0
 
 
@@ -65,7 +66,8 @@ def train(job: Job, out: Path) -> Trained:
     """Train, and leave the adapter in `out`.
 
     Raises:
-        UsageError: dataset, base, template or targets are not what is needed.
+        UsageError: dataset, base or template are not what is needed.
+        Unfit: the base has no such layers, or no row is short enough.
         RunError: the adapter changes nothing.
     """
     began = time.monotonic()
@@ -134,7 +136,7 @@ def _load(job: Job) -> tuple[Any, Any]:
     check_template(tokenizer)
     leaves = {name.rpartition(".")[2] for name, _ in model.named_modules()}
     if unknown := [name for name in job.lora.modules() if name not in leaves]:
-        raise UsageError(f"lora.targets: {job.base} has no layer '{unknown[0]}'", f"it has {', '.join(sorted(leaves))}")
+        raise Unfit(f"lora.targets: {job.base} has no layer '{unknown[0]}'", f"it has {', '.join(sorted(leaves))}")
     return tokenizer, model
 
 
@@ -149,7 +151,8 @@ def _encoded(job: Job, tokenizer: Any, ends: Sequence[int]) -> tuple[dict[str, l
     """The rows of both splits, and how many were too long.
 
     Raises:
-        UsageError: a file of the dataset is not the one that was verified, or no row is short enough.
+        UsageError: a file of the dataset is not the one that was verified.
+        Unfit: no row is short enough.
     """
     folder, lora = Path(job.dataset), job.lora
     found: dict[str, list[Encoded]] = {}
@@ -163,7 +166,7 @@ def _encoded(job: Job, tokenizer: Any, ends: Sequence[int]) -> tuple[dict[str, l
         found[split] = [row for row in encoded if row]
         too_long += len(encoded) - len(found[split])
     if not found["train"]:
-        raise UsageError(f"no row fits in {lora.cutoff} tokens", "raise lora.cutoff")
+        raise Unfit(f"no row fits in {lora.cutoff} tokens", "raise lora.cutoff")
     return found, too_long
 
 
