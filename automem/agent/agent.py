@@ -6,23 +6,30 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from automem.agent.context import History
+from automem.agent.context import History, KeptSteps, LastSteps, Shown
 from automem.agent.gameplay import gameplay
 from automem.agent.log import log
 from automem.agent.plan import plan
 from automem.agent.turn import Setting, Spent, Turn, Worker, system_prompt, turn_variables
 from automem.episode import EpisodeSpec
 from automem.errors import ScaffoldFailure
+from automem.evict.evictor import Evicted, Evictor, Limits
+from automem.evict.policies.base import make as make_policy
+from automem.evict.scorer import read_scorer
 from automem.memory.files import Memory
 from automem.messages import Role
 from automem.models.base import Model
 from automem.scaffold.logic import Logic
 from automem.scaffold.prompts import Prompts
-from automem.scaffold.spec import Scaffold
+from automem.scaffold.spec import SCORER, Scaffold
 from automem.trace import Call, Step
 
 if TYPE_CHECKING:
     from automem.env import Env
+
+
+#: A budget that no history reaches.
+UNLIMITED = 10**12
 
 
 @dataclass(frozen=True)
@@ -34,6 +41,7 @@ class Decision:
     fallback: bool
     rejections: list[str]
     calls: list[Call]
+    evictions: list[dict[str, Any]]
 
 
 class Agent:
@@ -45,7 +53,7 @@ class Agent:
         """`models` has `gameplay` and, if another model keeps memory, `memory`."""
         prompts = Prompts(scaffold.name, scaffold.prompts)
         logic = Logic(scaffold.name, scaffold.logic)
-        self.history = History(scaffold.spec.budget.history)
+        self.history = History(make_shown(scaffold))
         self.spent = Spent()
         self.memory = make_memory(scaffold, logic)
         self._setting = Setting(
@@ -70,6 +78,7 @@ class Agent:
         """
         setting = self._setting
         history = self.history.export()
+        evictions = [_told(gone) for gone in self.history.evicted]
         variables = turn_variables(setting, observation, state, history)
         turn = Turn(setting, history["step"], variables)
         variables["blocks"] = await self._observe(state, history)
@@ -83,6 +92,7 @@ class Agent:
             fallback=action is None,
             rejections=turn.rejections,
             calls=turn.calls,
+            evictions=evictions,
         )
 
     def record(self, step: Step, state: dict[str, Any], after: str, after_state: dict[str, Any]) -> None:
@@ -117,6 +127,27 @@ class Agent:
             except ScaffoldFailure as failure:
                 where = f"scaffold '{self._setting.scaffold.name}': logic.py, in auto_files, step {history['step']}"
                 raise ScaffoldFailure(f"{where}: {failure}", failure.hint) from failure
+
+
+def _told(gone: Evicted) -> dict[str, Any]:
+    """An eviction as the trace tells it: which step left the prompt, with what score, and what it had cost."""
+    return {"step": gone.unit.index, "score": round(gone.score, 6), "tokens": gone.unit.tokens}
+
+
+def make_shown(scaffold: Scaffold) -> Shown:
+    """The past steps that the scaffold shows: the last ones, or those that the policy of its `context` keeps.
+
+    Raises:
+        UsageError: no such policy, or its scorer is not one.
+    """
+    context = scaffold.spec.context
+    if context is None:
+        return LastSteps(scaffold.spec.budget.history)
+    text = scaffold.texts.get(SCORER)
+    scorer = read_scorer(text, f"{SCORER} of scaffold '{scaffold.name}'") if text is not None else None
+    policy = make_policy(context.policy, scorer)
+    budget = UNLIMITED if context.budget is None else context.budget
+    return KeptSteps(Evictor(policy, Limits(budget=budget, keep_last=context.keep_last)))
 
 
 def make_memory(scaffold: Scaffold, logic: Logic) -> Memory:

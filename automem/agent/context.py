@@ -1,21 +1,86 @@
-"""`History`: what scaffolds may know of the steps before this one."""
+"""`History`: what scaffolds may know of the steps before this one, and which of them are shown."""
 
 from __future__ import annotations
 
 from collections import OrderedDict, deque
 from itertools import islice
-from typing import Any
+from typing import Any, Protocol
+
+from automem.evict.counting import approximate_tokens
+from automem.evict.evictor import Evicted, Evictor
+from automem.evict.units import Unit, step_text
 
 #: Positions whose visits are remembered, and how many of the latest are shown.
 _VISITS_KEPT = 4096
 _VISITS_SHOWN = 64
 
 
-class History:
-    """The last steps of an episode, as plain data for prompts and `logic.py`. Bounded in size."""
+PastStep = dict[str, Any]
+
+
+class Shown(Protocol):
+    """Which past steps prompts and logic see."""
+
+    def add(self, step: PastStep) -> list[Evicted]:
+        """Take note of a step; returns what is evicted for it."""
+        ...
+
+    def steps(self) -> list[PastStep]:
+        """What is shown, oldest first."""
+        ...
+
+
+class LastSteps:
+    """The last so many steps."""
 
     def __init__(self, keep: int) -> None:
-        self._steps: deque[dict[str, Any]] = deque(maxlen=keep)
+        self._steps: deque[PastStep] = deque(maxlen=keep)
+
+    def add(self, step: PastStep) -> list[Evicted]:
+        """Nothing is evicted: old steps were never promised."""
+        self._steps.append(step)
+        return []
+
+    def steps(self) -> list[PastStep]:
+        """The last steps."""
+        return list(self._steps)
+
+
+class KeptSteps:
+    """The steps that an eviction policy keeps under a token budget (LRE, section 2: one step is one unit)."""
+
+    def __init__(self, evictor: Evictor) -> None:
+        self._evictor = evictor
+        self._units: list[Unit] = []
+        self._steps: dict[int, PastStep] = {}
+
+    def add(self, step: PastStep) -> list[Evicted]:
+        """Take the step in and let the policy decide."""
+        text = step_text(step["observation"], step["action"])
+        self._units.append(Unit(len(self._units), text, approximate_tokens(text)))
+        self._steps[self._units[-1].index] = step
+        before = len(self._evictor.archive)
+        self._evictor(self._units)
+        evicted = self._evictor.archive[before:]
+        for gone in evicted:
+            del self._steps[gone.unit.index]
+        return evicted
+
+    def steps(self) -> list[PastStep]:
+        """What was kept."""
+        return list(self._steps.values())
+
+
+class History:
+    """The past of an episode, as plain data for prompts and `logic.py`.
+
+    `evicted` is what was evicted after the latest step.
+    """
+
+    def __init__(self, shown: Shown) -> None:
+        self._shown = shown
+        self._last: PastStep | None = None
+        self.evicted: list[Evicted] = []
         self._visits: OrderedDict[str, int] = OrderedDict()
         self._unchanged = 0
         self.step = 0
@@ -40,19 +105,18 @@ class History:
         """Take note of one step and of what it led to."""
         changed = observation != next_observation
         self._unchanged = 0 if changed else self._unchanged + 1
-        self._steps.append(
-            {
-                "step": self.step,
-                "observation": observation,
-                "state": state,
-                "action": action,
-                "proposed": proposed,
-                "fallback": fallback,
-                "reward": reward,
-                "progress": progress,
-                "changed": changed,
-            }
-        )
+        self._last = {
+            "step": self.step,
+            "observation": observation,
+            "state": state,
+            "action": action,
+            "proposed": proposed,
+            "fallback": fallback,
+            "reward": reward,
+            "progress": progress,
+            "changed": changed,
+        }
+        self.evicted = self._shown.add(self._last)
         self._visit(next_state)
         self.step += 1
 
@@ -60,16 +124,16 @@ class History:
         """Plain data:
 
         - `step`: number of this step;
-        - `steps`: the last ones, oldest first (observation, state, action, proposed, fallback, reward,
-          progress, changed); `last`: the latest of them or None;
+        - `steps`: the last ones, or those that the policy of `context` keeps, oldest first (step, observation,
+          state, action, proposed, fallback, reward, progress, changed); `last`: the latest of them or None;
         - `unchanged`: for how many steps the env's own text has not changed;
         - `visits`: how often each of the latest positions was visited, keyed `x,y`.
         """
         shown = list(islice(reversed(self._visits.items()), _VISITS_SHOWN))
         return {
             "step": self.step,
-            "steps": list(self._steps),
-            "last": self._steps[-1] if self._steps else None,
+            "steps": self._shown.steps(),
+            "last": self._last,
             "unchanged": self._unchanged,
             "visits": dict(reversed(shown)),
         }

@@ -65,22 +65,32 @@ class Scorer(BaseModel):
 
 
 def load_scorer(path: Path) -> Scorer:
-    """Read a scorer.
+    """Read a scorer from a file.
 
     Raises:
         UsageError: not a scorer, or one with features that this version does not compute.
     """
     try:
-        scorer = Scorer.model_validate_json(path.read_bytes())
-    except OSError as error:
-        raise UsageError(f"cannot read the scorer {path}: {error.strerror}") from error
+        return read_scorer(path.read_text(encoding="utf-8"), str(path))
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read the scorer {path}: {error}") from error
+
+
+def read_scorer(text: str, source: str) -> Scorer:
+    """Read a scorer from its JSON text; errors name `source`.
+
+    Raises:
+        UsageError: not a scorer, or one with features that this version does not compute.
+    """
+    try:
+        scorer = Scorer.model_validate_json(text)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "the file"
-        raise UsageError(f"{path} is not a scorer: {where}: {first['msg']}", "make one: automem evict fit") from error
+        raise UsageError(f"{source} is not a scorer: {where}: {first['msg']}", "make one: automem evict fit") from error
     if scorer.features != AGENT_FEATURES:
-        raise UsageError(f"{path} has other features than this version", f"it has {', '.join(AGENT_FEATURES)}")
+        raise UsageError(f"{source} has other features than this version", f"it has {', '.join(AGENT_FEATURES)}")
     lengths = {len(scorer.features), len(scorer.mean), len(scorer.scale), len(scorer.weights)}
     if len(lengths) != 1 or not all(scorer.scale):
-        raise UsageError(f"{path} is not a scorer: mean, scale and weights do not fit its features")
+        raise UsageError(f"{source} is not a scorer: mean, scale and weights do not fit its features")
     return scorer

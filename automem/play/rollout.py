@@ -203,6 +203,7 @@ class _Episode:
             terminated=terminated,
             truncated=truncated,
             next_digest=text_digest(after),
+            evictions=decision.evictions,
             memory=agent.memory.take_journal(),
             seconds={"agent": round(agent_seconds, 6), "env": round(took, 6)},
         )

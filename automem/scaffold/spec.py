@@ -30,9 +30,11 @@ from automem.messages import Phase
 #: A scaffold is text for people to read; a file larger than this is not that.
 MAX_FILE = 256 * 1024
 MAX_FILES = 64
+#: The file of a scaffold that holds its fitted scorer.
+SCORER = "scorer.json"
 _READING = ["SEARCH", "READ", "TAIL", "COUNT"]
 _FOLDERS = {"prompts": ".j2", "memory": ""}
-_FILES = ("scaffold.yaml", "logic.py", "CHANGES.md")
+_FILES = ("scaffold.yaml", "logic.py", "CHANGES.md", "scorer.json")
 
 
 class Operations(BaseModel):
@@ -75,6 +77,23 @@ class Budget(BaseModel):
     result_chars: int = Field(6_000, ge=200, description="Characters of results sent back in one round.")
 
 
+class Context(BaseModel):
+    """Which past steps `history.steps` shows, instead of the last `budget.history`: what a policy keeps."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    policy: str = Field("window", description="Eviction policy: full, window, lru, tfidf, bm25, embedding, lre.")
+    scorer: str | None = Field(None, description="File of the fitted scorer (policy lre), taken into the scaffold.")
+    budget: int | None = Field(None, ge=0, description="Tokens of the old history; null: unlimited.")
+    keep_last: int = Field(5, ge=1, description="The latest steps that always stay.")
+
+    @model_validator(mode="after")
+    def _scorer_for_lre(self) -> Context:
+        if (self.policy == "lre") != (self.scorer is not None):
+            raise ValueError("policy lre and a scorer go together")
+        return self
+
+
 class Example(BaseModel):
     """One example turn: what the user says and what the model should answer."""
 
@@ -104,6 +123,7 @@ class ScaffoldSpec(BaseModel):
     operations: Operations = Field(default_factory=Operations, description="Operations offered per phase.")
     budget: Budget = Field(Budget(), description="Limits per step.")
     memory: MemoryLimits = Field(MemoryLimits(), description="Limits on the memory directory.")
+    context: Context | None = Field(None, description="History under a token budget, chosen by a policy.")
     examples: dict[Phase, list[Example]] = Field(
         default_factory=dict, description="Example turns shown before the prompt of a phase, for small models."
     )
@@ -180,12 +200,25 @@ def load_folder(folder: Path, overrides: Mapping[str, Any] | None = None) -> Sca
     data = read_yaml(source)
     for key, value in (overrides or {}).items():
         apply_override(data, key, value)
+    _take_scorer(data, texts, overrides or {})
     spec = validate(ScaffoldSpec, data, source if not overrides else f"{source} with -s {', -s '.join(overrides)}")
     if overrides:
         texts["scaffold.yaml"] = yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
     _check_files(spec, texts, folder)
     played = {path: text for path, text in texts.items() if path != "CHANGES.md"}
     return Scaffold(spec, texts, folder, digest(played)[:16])
+
+
+def _take_scorer(data: dict[str, Any], texts: dict[str, str], overrides: Mapping[str, Any]) -> None:
+    """Take a scorer named by an override into the scaffold, so that what is played is there by value."""
+    path = overrides.get("context.scorer")
+    if path is None:
+        return
+    try:
+        texts[SCORER] = Path(str(path)).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"-s context.scorer: cannot read {path}", "fit one with `automem evict fit`") from error
+    data["context"]["scorer"] = SCORER
 
 
 def _read_folder(folder: Path) -> dict[str, str]:
@@ -229,6 +262,10 @@ def _check_files(spec: ScaffoldSpec, texts: Mapping[str, str], folder: Path) -> 
     if spec.plan == "handoff" and "prompts/gameplay.j2" not in texts:
         raise UsageError(
             f"{folder}: plan: handoff needs prompts/gameplay.j2", "add the text that asks the gameplay model to commit"
+        )
+    if spec.context and spec.context.scorer and (spec.context.scorer != SCORER or SCORER not in texts):
+        raise UsageError(
+            f"{folder}: context.scorer is '{spec.context.scorer}'", f"name the file {SCORER} of the scaffold"
         )
     declared = {file.name for file in spec.files}
     for name in _below(texts, "memory/"):

@@ -2,7 +2,7 @@
 
 import json
 
-from automem.agent.context import History
+from automem.agent.context import History, LastSteps
 
 
 def record(history, after="b", before="a", position=(1, 2), **facts):
@@ -12,13 +12,13 @@ def record(history, after="b", before="a", position=(1, 2), **facts):
 
 
 def test_it_starts_empty():
-    history = History(4)
+    history = History(LastSteps(4))
     history.start({"position": [3, 4]})
     assert history.export() == {"step": 0, "steps": [], "last": None, "unchanged": 0, "visits": {"3,4": 1}}
 
 
 def test_a_step_as_recorded():
-    history = History(4)
+    history = History(LastSteps(4))
     record(history, action="north", proposed="up", fallback=True, reward=1.0, progress=0.5)
     assert history.export()["last"] == {
         "step": 0,
@@ -34,7 +34,7 @@ def test_a_step_as_recorded():
 
 
 def test_unchanged_counts_steps_in_a_row():
-    history = History(2)
+    history = History(LastSteps(2))
     seen = []
     for after in "aaba":
         record(history, after)
@@ -43,7 +43,7 @@ def test_unchanged_counts_steps_in_a_row():
 
 
 def test_only_the_last_steps_are_kept_and_numbers_go_on():
-    history = History(3)
+    history = History(LastSteps(3))
     for _ in range(10):
         record(history)
     told = history.export()
@@ -52,7 +52,7 @@ def test_only_the_last_steps_are_kept_and_numbers_go_on():
 
 
 def test_visits_are_counted_by_position_newest_last():
-    history = History(2)
+    history = History(LastSteps(2))
     history.start({"position": [0, 0]})
     for position in [(1, 0), (0, 0), (0, 0), None, (2, 0, 1)]:
         record(history, position=position)
@@ -60,7 +60,7 @@ def test_visits_are_counted_by_position_newest_last():
 
 
 def test_visits_shown_and_kept_are_bounded():
-    history = History(2)
+    history = History(LastSteps(2))
     for x in range(5_000):
         record(history, position=(x, 0))
     visits = history.export()["visits"]
@@ -72,7 +72,7 @@ def test_visits_shown_and_kept_are_bounded():
 
 
 def test_what_is_told_does_not_grow_with_the_episode():
-    history = History(16)
+    history = History(LastSteps(16))
     sizes = []
     for step in range(3_000):
         record(history, before="x" * 100, position=(step % 100, step % 7))
@@ -81,7 +81,7 @@ def test_what_is_told_does_not_grow_with_the_episode():
 
 
 def test_what_is_told_is_not_changed_by_later_steps():
-    history = History(2)
+    history = History(LastSteps(2))
     record(history)
     told = history.export()
     copy = json.loads(json.dumps(told))

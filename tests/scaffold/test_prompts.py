@@ -2,7 +2,7 @@
 
 import pytest
 
-from automem.agent.context import History
+from automem.agent.context import History, LastSteps
 from automem.errors import ScaffoldFailure
 from automem.memory.files import Memory, MemoryLimits
 from automem.memory.kinds import FileSpec
@@ -10,7 +10,7 @@ from automem.scaffold.prompts import MemoryView, Prompts
 
 
 def variables():
-    history = History(4)
+    history = History(LastSteps(4))
     history.start({"position": [0, 0]})
     memory = Memory([FileSpec(name="notes.txt", kind="log", about="all")], MemoryLimits(), {"notes.txt": "a lamp"})
     return {"observation": "a room", "history": history.export(), "memory": MemoryView(memory), "operations": ["READ"]}

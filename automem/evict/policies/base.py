@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import Protocol
 
 from automem.errors import UsageError, did_you_mean
+from automem.evict.scorer import Scorer
 from automem.evict.select import Fill
 from automem.evict.units import Unit
 
@@ -36,8 +37,8 @@ class Policy(Protocol):
         ...
 
 
-def make(name: str) -> Policy:
-    """The policy `name`; `lre:PATH` names the file of its scorer.
+def make(name: str, scorer: Scorer | None = None) -> Policy:
+    """The policy `name`; `lre:PATH` names the file of its scorer, plain `lre` takes `scorer`.
 
     Raises:
         UsageError: no such policy, no scorer, or a package is missing.
@@ -47,6 +48,9 @@ def make(name: str) -> Policy:
         raise UsageError(f"unknown eviction policy '{kind}'", did_you_mean(kind, POLICIES))
     module, _, attribute = POLICIES[kind].partition(":")
     made = getattr(import_module(f"automem.evict.policies.{module}"), attribute)
+    if kind == "lre" and scorer is not None and not argument:
+        learned: Policy = made(scorer)
+        return learned
     if kind == "lre" and not argument:
         raise UsageError("the policy lre needs a scorer", "name its file: lre:PATH")
     if argument and kind != "lre":
