@@ -142,7 +142,7 @@ def _train(asked: _Asked, jobs: int, report_to: ReportKind, out: Path) -> None:
     _warn_of_few(gate, len(config.gate_seeds) * len(config.tasks))
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        with opened(out, config), _bench(asked, config, who, gate, jobs, report_to, out) as bench:
+        with _bench(asked, config, who, gate, jobs, report_to, out) as bench, opened(out, config):
             outcome = Training(out, config, bench).run()
     except KeyboardInterrupt:
         print(f"interrupted; the same command goes on with {out}", file=sys.stderr)
