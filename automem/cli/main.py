@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from automem.cli import diagnose, doctor, env, evolve, quickstart, run, scaffold, serve, table, trace, train
+from automem.cli import diagnose, doctor, env, evict, evolve, quickstart, run, scaffold, serve, table, trace, train
 from automem.errors import AutoMemError, UsageError
 from automem.text import printable
 
@@ -32,7 +32,7 @@ for verb in (
     doctor.doctor,
 ):
     app.command()(verb)
-for noun in (trace, scaffold, env):
+for noun in (trace, scaffold, env, evict):
     app.add_typer(noun.app)
 
 

@@ -1,0 +1,141 @@
+"""`automem evict`: fit the scorer, measure policies against each other, explain what was evicted."""
+
+from __future__ import annotations
+
+import json
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from automem.play.folder import RunFolder
+
+app = typer.Typer(name="evict", help="Fit, measure and explain eviction.", no_args_is_help=True)
+
+
+class Labels(StrEnum):
+    """Where labels come from."""
+
+    HINDSIGHT = "hindsight"
+    GOLD = "gold"
+
+
+@app.command()
+def fit(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Runs with the whole history in the prompt.")],
+    out: Annotated[Path, typer.Option("-o", "--out", help="File of the scorer.")],
+    labels: Annotated[Labels, typer.Option(help="hindsight needs no annotation.")] = Labels.HINDSIGHT,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the provenance as JSON.")] = False,
+) -> None:
+    """Fit the LRE scorer on the traces of runs."""
+    from automem.evict.fit import fit as fit_scorer
+    from automem.play.folder import RunFolder, write_atomically
+    from automem.results.episodes import labelled_episodes
+
+    episodes = [episode for run in runs for episode in labelled_episodes(RunFolder.read(run), labels.value)]
+    scorer = fit_scorer(episodes, labels.value, ", ".join(str(run) for run in runs))
+    text = scorer.model_dump_json(indent=1) + "\n"
+    write_atomically(out, text)
+    told = scorer.provenance
+    if as_json:
+        print(told.model_dump_json(indent=2))
+    else:
+        auc = "–" if told.auc is None else f"{told.auc:.3f}"
+        print(f"{out}: {len(text):,} bytes; {told.episodes} episodes, {told.units:,} units, {told.positives:,} worth "
+              f"keeping; AUC on episodes left out {auc}")  # fmt: skip
+
+
+@app.command("eval")
+def evaluate(
+    run: Annotated[Path, typer.Argument(help="A run with the whole history: says what to play, with which model.")],
+    policies: Annotated[str, typer.Option(help="Policies, comma-separated; lre:FILE names a scorer.")],
+    budget: Annotated[str, typer.Option(help="Tokens of old history, or a share of the run's history such as 25%.")],
+    seeds: Annotated[str, typer.Option(help="Seeds to play; not those of the fit.")],
+    keep_last: Annotated[int, typer.Option(min=1, help="The latest steps that always stay.")] = 5,
+    jobs: Annotated[int, typer.Option("-j", "--jobs", min=1, help="Episodes in flight.")] = 4,
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="Folder of the runs. [RUN-evict]")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+) -> None:
+    """Play the same episodes with each policy at one budget; the same command again resumes."""
+    from automem.config import parse_seeds
+    from automem.play.folder import RunFolder
+    from automem.results import eviction
+
+    base = RunFolder.read(run)
+    chosen = parse_seeds(seeds)
+    tokens = _tokens(budget, base)
+    if shared := sorted(set(chosen) & set(base.config.seeds)):
+        told = f"warning: seeds from {shared[0]} on were played in {run} too; a scorer fitted there has seen them"
+        print(told, file=sys.stderr)
+    rows = []
+    for policy in policies.split(","):
+        folder = _play(base, policy.strip(), tokens, keep_last, chosen, jobs, out or Path(f"{run}-evict"))
+        rows.append(eviction.policy_row(policy.strip(), None if policy == "full" else tokens, folder))
+    print(eviction.to_json(rows) if as_json else eviction.to_markdown(rows))
+
+
+@app.command()
+def explain(
+    scorer: Annotated[Path, typer.Argument(help="File of a scorer.")],
+    run: Annotated[Path, typer.Argument(help="Run folder.")],
+    episode: Annotated[str | None, typer.Option(help="Episode id or seed.")] = None,
+    step: Annotated[int | None, typer.Option(min=0, help="The history before this step. [all of it]")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+) -> None:
+    """What the scorer thinks of each past step and why, and which of them were evicted when."""
+    from automem.evict.scorer import load_scorer
+    from automem.play.folder import RunFolder
+    from automem.results.episodes import explained
+    from automem.text import printable
+
+    folder = RunFolder.read(run)
+    spec = folder.find(episode) if episode is not None else folder.config.specs()[0]
+    rows = explained(load_scorer(scorer), folder.trace_path(spec), step)
+    if as_json:
+        print(json.dumps({"episode": spec.id, "rows": rows}, indent=2))
+        return
+    print(f"{spec.env}/{spec.task} seed {spec.seed}: {len(rows)} past steps, best first")
+    for row in rows:
+        gone = f"evicted at step {row['evicted']}" if row["evicted"] is not None else "kept"
+        print(
+            printable(f"step {row['step']:4}  p {row['score']:.3f}  {row['tokens']:5} tokens  {gone:20} {row['why']}")
+        )
+        print(printable(f"           {row['text']}"))
+
+
+def _tokens(budget: str, base: RunFolder) -> int:
+    from automem.errors import UsageError
+    from automem.results.eviction import history_tokens
+
+    number, percent = budget.removesuffix("%"), budget.endswith("%")
+    if not number.replace(".", "", 1).isdecimal() or not float(number):
+        raise UsageError(f"--budget '{budget}' is neither a number of tokens nor a share", "write 2048 or 25%")
+    if not percent:
+        return int(float(number))
+    if not list(base.finished()):
+        raise UsageError(f"{base.path} has no finished episode to take a share of", "play it first")
+    return round(history_tokens(base) * float(number) / 100)
+
+
+def _play(
+    base: RunFolder, policy: str, budget: int, keep_last: int, seeds: list[int], jobs: int, out: Path
+) -> RunFolder:
+    from automem.cli.run import play
+    from automem.models import make_model
+    from automem.scaffold.spec import load_folder
+
+    name, _, scorer = policy.partition(":")
+    overrides: dict[str, Any] = {"context": {"policy": name, "keep_last": keep_last}}
+    if name != "full":
+        overrides["context.budget"] = budget
+    if scorer:
+        overrides["context.scorer"] = scorer
+    scaffold = load_folder(base.path / "scaffold", overrides)
+    update = {"seeds": seeds, "scaffold_digest": scaffold.digest, "scaffold": scaffold.name}
+    config = base.config.model_copy(update=update)
+    models: Any = {role: make_model(spec.name, spec.settings) for role, spec in base.config.models.items()}
+    folder = out / f"{policy.replace(':', '-').replace('/', '-')}-{budget}-{scaffold.digest[:6]}"
+    return play(folder, config, scaffold, models, jobs, redo=False).folder
