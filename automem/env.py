@@ -78,6 +78,8 @@ class Env(gymnasium.Env[str, str]):
     instructions: str
     #: The names that `step` accepts.
     actions: tuple[str, ...]
+    #: Whether `actions` are forms of commands with arguments, of which `step` accepts many more.
+    takes_arguments: bool = False
     #: Executed when the model has produced no valid action.
     default_action: str
     #: The environment's own limit on steps; the episode is truncated there.

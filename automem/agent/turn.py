@@ -202,6 +202,8 @@ class Conversation:
         scaffold = turn.setting.scaffold.spec
         offered = turn.offered(self._phase)
         number = len(turn.calls)
+        env = turn.setting.env
+        literal = () if env.takes_arguments else env.actions
         return Request(
             role=self._role,
             phase=self._phase,
@@ -212,7 +214,7 @@ class Conversation:
             call=number,
             sampling_seed=spec.sampling_seed(turn.step, number),
             tools=tool_schemas(offered) if scaffold.dialect == "tools" else (),
-            grammar=reply_pattern(offered, turn.setting.env.actions) if scaffold.constrained else None,
+            grammar=reply_pattern(offered, literal) if scaffold.constrained else None,
         )
 
     def _record(self, sent: list[Message], completion: Completion) -> Call:

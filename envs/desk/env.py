@@ -36,6 +36,7 @@ class DeskEnv(Env):
     """
 
     default_action = "wait"
+    takes_arguments = True
 
     def __init__(self, task: DeskTask) -> None:
         self.task = task

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -9,11 +10,15 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 from automem import plugins
+from automem.agent.agent import Agent
 from automem.env import MAX_OBSERVATION, make, random_actions
+from automem.episode import EpisodeSpec
 from automem.errors import UsageError
-from automem.models.base import Request
+from automem.messages import Usage
+from automem.models.base import Completion, Request
 from automem.models.scripted import make as make_scripted
 from automem.models.scripted.desk import command
+from automem.scaffold.spec import load
 
 DESK = plugins.load_module(plugins.find(plugins.ENV, "desk"))
 TASKS = DESK.TASKS
@@ -281,3 +286,25 @@ def test_tasks_of_other_sizes_can_be_served():
     for options in ({"works": 1, "services": 3, "strangers": 0}, {"cases": 1, "works": 5, "log": 0}):
         env, observation = started("easy", **options)
         assert serve(env, observation)[2]["state"]["solved"]
+
+
+async def test_constrained_replies_can_be_any_command():
+    seen = []
+
+    class Asked:
+        name = "asked"
+
+        async def generate(self, messages, request):
+            seen.append(request.grammar)
+            return Completion("<|ACTION|>login desk pw-1<|END|>", Usage(1, 1))
+
+    async def inline(function, *args, **kwargs):
+        return function(*args, **kwargs)
+
+    env = make("desk")
+    observation, info = env.reset(seed=0)
+    scaffold = load("desk-full", {"constrained": True})
+    spec = EpisodeSpec(env="desk", task="easy", seed=0, scaffold="x", scaffold_digest="x", models={})
+    decision = await Agent(spec, scaffold, env, {"gameplay": Asked()}, inline).act(observation, info["state"])
+    assert decision.action == "login desk pw-1"
+    assert re.fullmatch(seen[0], "<|ACTION|>login desk pw-1<|END|>")
