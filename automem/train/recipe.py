@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -41,7 +41,7 @@ class Selection(BaseModel):
     used_share: float = Field(
         0.5, gt=0, le=1, description="rules: share of a turn's writes that must have been of use."
     )
-    noop_share: float = Field(0.2, ge=0, lt=1, description="rules: share of rows in which nothing is done, at most.")
+    noop_share: float = Field(0.2, ge=0, lt=1, description="share of a phase's rows in which nothing is done, at most.")
     min_score: int = Field(4, ge=1, le=5, description="judge: the lowest score that is taken.")
     top_episodes: float = Field(1.0, gt=0, le=1, description="Share of the episodes, those of most progress first.")
     min_rows: int = Field(1, ge=1, description="Rows below which a warning is printed.")
@@ -121,19 +121,3 @@ def load(name: str, overrides: Mapping[str, Any] | None = None) -> Recipe:
     for key, value in overrides.items():
         apply_override(data, key, value)
     return validate(Recipe, data, f"{path} with -s {' -s '.join(overrides)}")
-
-
-def parse(data: Any, source: str) -> Recipe:
-    """A recipe from JSON data, as an engine writes it.
-
-    Raises:
-        UsageError: names the key that is wrong.
-    """
-    if not isinstance(data, dict):
-        raise UsageError(f"{source}: expected an object")
-    return validate(Recipe, data, source)
-
-
-def selectors() -> tuple[str, ...]:
-    """The names of the selectors."""
-    return get_args(SelectorName)

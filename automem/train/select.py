@@ -81,12 +81,17 @@ def _best(episodes: Sequence[Episode], share: float) -> list[Episode]:
 
 
 def _few_noops(decided: Mapping[Episode, list[Decision]], settings: Selection) -> dict[Episode, list[Decision]]:
-    """No more no-ops than their share of all rows; which of them stay is drawn by the seed."""
+    """No more no-ops than their share of a phase's rows; which of them stay is drawn by the seed.
+
+    By phase, because many good questions in PLAN are no reason to learn that LOG mostly writes nothing.
+    """
     kept = [(episode, one) for episode, found in decided.items() for one in found if one.keep]
-    noops = [(episode.spec.id, one.key) for episode, one in kept if one.noop]
-    others = len(kept) - len(noops)
-    most = int(settings.noop_share * others / (1 - settings.noop_share))
-    staying = set(sorted(noops, key=lambda place: _draw(settings.seed, place))[:most])
+    staying: set[tuple[str, tuple[int, int]]] = set()
+    for phase in settings.phases:
+        noops = [(episode.spec.id, one.key) for episode, one in kept if one.phase == phase and one.noop]
+        others = sum(one.phase == phase and not one.noop for _, one in kept)
+        most = int(settings.noop_share * others / (1 - settings.noop_share))
+        staying |= set(sorted(noops, key=lambda place: _draw(settings.seed, place))[:most])
     return {
         episode: [
             _refused(one, "noop_share") if one.keep and one.noop and (episode.spec.id, one.key) not in staying else one
