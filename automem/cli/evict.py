@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from automem.cli.evict_bench import bench
+
 if TYPE_CHECKING:
     from automem.play.folder import RunFolder
 
 app = typer.Typer(name="evict", help="Fit, measure and explain eviction.", no_args_is_help=True)
+app.command()(bench)
 
 
 class Labels(StrEnum):
