@@ -118,11 +118,13 @@ class Estimate:
     kv: int
     parameters: int
     trainable: int
+    where: str
+    context: int
 
     @property
     def train(self) -> int:
         """All that training takes."""
-        return self.weights + self.adapter + self.activations + self.logits + _CONTEXT
+        return self.weights + self.adapter + self.activations + self.logits + self.context
 
     def __str__(self) -> str:
         parts = [
@@ -130,12 +132,12 @@ class Estimate:
             f"adapter with gradients and AdamW {_gib(self.adapter)}",
             f"activations {_gib(self.activations)}",
             f"logits {_gib(self.logits)}",
-            f"context {_gib(_CONTEXT)}",
+            f"context {_gib(self.context)}",
         ]
         return (
-            f"{self.parameters / 1e9:.2f} billion parameters, {self.trainable / 1e6:.1f} million of them trained\n"
-            f"training takes about {_gib(self.train)} per GPU: {', '.join(parts)}\n"
-            f"serving takes about {_gib(self.serve_weights)} per GPU for the weights, and {_gib(self.kv)} for each "
+            f"{_count(self.parameters)} parameters, {_count(self.trainable)} more are trained\n"
+            f"training takes about {_gib(self.train)} {self.where}: {', '.join(parts)}\n"
+            f"serving takes about {_gib(self.serve_weights)} {self.where} for the weights, and {_gib(self.kv)} for each "
             "conversation of the longest length"
         )
 
@@ -159,8 +161,14 @@ def estimate(sizes: Architecture, lora: Lora) -> Estimate:
         kv=2 * sizes.layers * sizes.kv_heads * sizes.head * 2 * lora.cutoff // gpus,
         parameters=sizes.parameters,
         trainable=trainable,
+        where="per GPU" if lora.gpus else "on the CPU",
+        context=_CONTEXT if lora.gpus else 0,
     )
 
 
 def _gib(size: int) -> str:
-    return f"{size / GIB:.1f} GiB"
+    return f"{size / GIB:.1f} GiB" if size >= GIB // 10 else f"{size / 2**20:.1f} MiB"
+
+
+def _count(number: int) -> str:
+    return f"{number / 1e9:.2f} billion" if number >= 1e9 else f"{number / 1e6:.2f} million"
