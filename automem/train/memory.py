@@ -137,8 +137,8 @@ class Estimate:
         return (
             f"{_count(self.parameters)} parameters, {_count(self.trainable)} more are trained\n"
             f"training takes about {_gib(self.train)} {self.where}: {', '.join(parts)}\n"
-            f"serving takes about {_gib(self.serve_weights)} {self.where} for the weights, and {_gib(self.kv)} for each "
-            "conversation of the longest length"
+            f"serving takes about {_gib(self.serve_weights)} {self.where} for the weights, and {_gib(self.kv)} for "
+            "each conversation of the longest length"
         )
 
 
