@@ -13,7 +13,7 @@ from automem.errors import did_you_mean
 from automem.messages import Phase, ToolCall
 
 Dialect = Literal["tags", "tools"]
-ParamKind = Literal["file", "text", "count", "key", "action", "query"]
+ParamKind = Literal["file", "text", "count", "key", "action", "query", "topic"]
 
 _COUNT = re.compile(r"[0-9]{1,9}")
 _SURROGATES = re.compile("[\ud800-\udfff]")
@@ -66,6 +66,11 @@ class OperationSpec:
     reads: bool = False
     writes: bool = False
 
+    @property
+    def on_file(self) -> bool:
+        """Whether it is about a memory file, which its first argument names."""
+        return bool(self.params) and self.params[0].kind == "file"
+
     def forms(self, dialect: Dialect = "tags") -> str:
         """How to write it, with and without its optional argument."""
         shortest = sum(param.default is None for param in self.params)
@@ -77,7 +82,7 @@ class OperationSpec:
 
 
 def reads(name: str) -> bool:
-    """Whether the operation called `name` asks memory; `?`, a malformed one, does not."""
+    """Whether the operation called `name` asks memory or the archive; `?`, a malformed one, does not."""
     return name in OPERATIONS and OPERATIONS[name].reads
 
 
@@ -102,6 +107,7 @@ def _declared() -> Iterator[OperationSpec]:
     yield write("CREATE", file, about="start a new empty file")
     yield write("UPSERT", file, key, text, about="put text into the row of a table with this key")
     yield write("DELETE", file, key, about="remove the row of a table with this key")
+    yield read("RECALL", Param("query", "topic"), about="past steps that are no longer shown, found by words in them")
     yield OperationSpec("DONE", (), "nothing more to do in this phase", ("log", "plan"))
     yield OperationSpec("ACTION", (action,), "commit this action in the game", ("plan", "gameplay"))
 
@@ -357,6 +363,7 @@ _DESCRIPTIONS: dict[ParamKind, str] = {
     "key": "which row of the table",
     "action": "one of the game's actions",
     "query": "letters to look for; case does not matter",
+    "topic": "names and words that stand in what you look for",
 }
 _BLANK = r"\x00-\x20\x7f-\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 _FREE = f"[^<{_BLANK}][^<]*"
@@ -367,6 +374,7 @@ _PATTERNS: dict[ParamKind, str] = {
     "key": f"[^<|{_BLANK}][^<|\\n]*",
     "action": _FREE,
     "query": _FREE,
+    "topic": _FREE,
 }
 OPERATIONS: dict[str, OperationSpec] = {spec.name: spec for spec in _declared()}
 """Every operation by name, in the order in which prompts list them."""

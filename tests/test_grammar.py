@@ -358,7 +358,7 @@ def test_tool_schemas():
 
 
 def test_reads_writes_and_phases():
-    assert {name for name, spec in OPERATIONS.items() if spec.reads} == {"SEARCH", "READ", "TAIL", "COUNT"}
+    assert {name for name, spec in OPERATIONS.items() if spec.reads} == {"SEARCH", "READ", "TAIL", "COUNT", "RECALL"}
     assert {name for name, spec in OPERATIONS.items() if spec.writes} == {
         "APPEND",
         "WRITE",

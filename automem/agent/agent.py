@@ -13,9 +13,11 @@ from automem.agent.plan import plan
 from automem.agent.turn import Setting, Spent, Turn, Worker, system_prompt, turn_variables
 from automem.episode import EpisodeSpec
 from automem.errors import ScaffoldFailure
+from automem.evict.archive import Archive
 from automem.evict.evictor import Evicted, Evictor, Limits
 from automem.evict.policies.base import make as make_policy
 from automem.evict.scorer import read_scorer
+from automem.evict.search import make_search
 from automem.memory.files import Memory
 from automem.messages import Role
 from automem.models.base import Model
@@ -62,6 +64,7 @@ class Agent:
             env=env,
             models={"memory": models.get("memory", models["gameplay"]), "gameplay": models["gameplay"]},
             memory=self.memory,
+            history=self.history,
             prompts=prompts,
             logic=logic,
             worker=worker,
@@ -138,7 +141,7 @@ def make_shown(scaffold: Scaffold) -> Shown:
     """The past steps that the scaffold shows: the last ones, or those that the policy of its `context` keeps.
 
     Raises:
-        UsageError: no such policy, or its scorer is not one.
+        UsageError: no such policy, its scorer is not one, or RECALL is offered and the package for it is missing.
     """
     context = scaffold.spec.context
     if context is None:
@@ -147,7 +150,9 @@ def make_shown(scaffold: Scaffold) -> Shown:
     scorer = read_scorer(text, f"{SCORER} of scaffold '{scaffold.name}'") if text is not None else None
     policy = make_policy(context.policy, scorer)
     budget = UNLIMITED if context.budget is None else context.budget
-    return KeptSteps(Evictor(policy, Limits(budget=budget, keep_last=context.keep_last)))
+    evictor = Evictor(policy, Limits(budget=budget, keep_last=context.keep_last))
+    archive = Archive(make_search(context.search)) if scaffold.spec.operations.offers("RECALL") else None
+    return KeptSteps(evictor, archive, context.recall)
 
 
 def make_memory(scaffold: Scaffold, logic: Logic) -> Memory:

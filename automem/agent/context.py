@@ -6,6 +6,7 @@ from collections import OrderedDict, deque
 from itertools import islice
 from typing import Any, Protocol
 
+from automem.evict.archive import RECALLED, Archive, Recalled
 from automem.evict.counting import approximate_tokens
 from automem.evict.evictor import Evicted, Evictor
 from automem.evict.units import Unit, step_text
@@ -29,6 +30,10 @@ class Shown(Protocol):
         """What is shown, oldest first."""
         ...
 
+    def recall(self, query: str) -> list[Recalled] | None:
+        """What fits `query` of the steps that were evicted; None: there is no archive of them."""
+        ...
+
 
 class LastSteps:
     """The last so many steps."""
@@ -45,12 +50,18 @@ class LastSteps:
         """The last steps."""
         return list(self._steps)
 
+    def recall(self, query: str) -> None:
+        """Nothing is archived."""
+
 
 class KeptSteps:
     """The steps that an eviction policy keeps under a token budget (LRE, section 2: one step is one unit)."""
 
-    def __init__(self, evictor: Evictor) -> None:
+    def __init__(self, evictor: Evictor, archive: Archive | None = None, recall: int = RECALLED) -> None:
+        """`archive` takes in what is evicted; `recall` is how many steps of it come back at a time."""
         self._evictor = evictor
+        self._archive = archive
+        self._recall = recall
         self._units: list[Unit] = []
         self._steps: dict[int, PastStep] = {}
 
@@ -64,11 +75,17 @@ class KeptSteps:
         evicted = self._evictor.archive[before:]
         for gone in evicted:
             del self._steps[gone.unit.index]
+        if self._archive is not None:
+            self._archive.add(evicted)
         return evicted
 
     def steps(self) -> list[PastStep]:
         """What was kept."""
         return list(self._steps.values())
+
+    def recall(self, query: str) -> list[Recalled] | None:
+        """The archived steps that fit `query` best."""
+        return None if self._archive is None else self._archive.recall(query, self._recall)
 
 
 class History:
@@ -119,6 +136,10 @@ class History:
         self.evicted = self._shown.add(self._last)
         self._visit(next_state)
         self.step += 1
+
+    def recall(self, query: str) -> list[Recalled] | None:
+        """The evicted steps that fit `query`, best first; None: this history archives nothing."""
+        return self._shown.recall(query)
 
     def export(self) -> dict[str, Any]:
         """Plain data:

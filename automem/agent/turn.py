@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from automem.agent.context import History
+from automem.agent.recall import recall
 from automem.episode import EpisodeSpec
 from automem.errors import LimitFailure
 from automem.grammar import (
@@ -69,6 +71,7 @@ class Setting:
     env: Env
     models: Mapping[Role, Model]
     memory: Memory
+    history: History
     prompts: Prompts
     logic: Logic
     worker: Worker
@@ -157,7 +160,10 @@ class Conversation:
         if operation.name not in offered:
             answer = f"error: {operation.name} is not offered now; offered: {', '.join(offered)}"
             return self.note(operation, answer, "not offered")
-        if "upsert" in setting.logic.functions:
+        if operation.name == "RECALL":
+            limit = setting.scaffold.spec.budget.result_chars
+            result = await setting.worker(recall, setting.history, operation, limit)
+        elif "upsert" in setting.logic.functions:
             result = await setting.worker(setting.memory.execute, operation, self._turn.step)
         else:
             result = setting.memory.execute(operation, self._turn.step)

@@ -8,6 +8,7 @@ messages = manager(messages)
 
 from __future__ import annotations
 
+from automem.evict.archive import Archive, Recalled
 from automem.evict.counting import Count, approximate_tokens
 from automem.evict.evictor import Evicted, Evictor, Limits
 from automem.evict.manager import ContextManager
@@ -17,6 +18,7 @@ from automem.evict.select import PinsOverBudget, Selection, select
 from automem.evict.units import Unit, units_from_messages, units_from_steps
 
 __all__ = [
+    "Archive",
     "ContextManager",
     "Count",
     "Evicted",
@@ -24,6 +26,7 @@ __all__ = [
     "Limits",
     "PinsOverBudget",
     "Policy",
+    "Recalled",
     "Scorer",
     "Selection",
     "Unit",

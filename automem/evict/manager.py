@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from automem.evict.archive import RECALLED, Archive, Recalled
 from automem.evict.counting import MESSAGE_TOKENS, Count, approximate_tokens
 from automem.evict.evictor import Evicted, Evictor, Limits
 from automem.evict.policies.base import Policy
@@ -29,13 +30,18 @@ class ContextManager:
         count: Count = approximate_tokens,
         per_message: int = MESSAGE_TOKENS,
         pin: Callable[[Unit], bool] | None = None,
+        store: Archive | None = None,
     ) -> None:
-        """`count` is the tokenizer of the model that reads the messages; `pin` pins further units when they come."""
+        """`count` is the tokenizer of the model that reads the messages; `pin` pins further units when they come.
+
+        `store` takes in what is evicted, of one conversation after the other; None: each has its own.
+        """
         self._policy = policy
         self._limits = limits
         self._count = count
         self._per_message = per_message
         self._pin = pin
+        self._store = store
         self._start()
 
     def _start(self) -> None:
@@ -44,6 +50,8 @@ class ContextManager:
         self._given: list[ChatMessage] = []
         self._units: list[Unit] = []
         self._live: list[Unit] = []
+        self._long_term = self._store
+        self._stored = 0
 
     @property
     def archive(self) -> list[Evicted]:
@@ -69,8 +77,34 @@ class ContextManager:
         """
         self._take(list(messages))
         self._live = self._evictor(self._units)
+        self._file_away()
         self._given = [message for unit in self._live for message in unit.messages]
         return list(self._given)
+
+    def recall(self, query: str, k: int = RECALLED) -> list[Recalled]:
+        """The `k` evicted units that fit `query` best, best first; `.evicted.unit` has text and messages.
+
+        Raises:
+            UsageError: no `store` was given, and the package bm25s is missing.
+        """
+        return self.long_term.recall(query, k)
+
+    @property
+    def long_term(self) -> Archive:
+        """All that was evicted, to be asked and saved.
+
+        Raises:
+            UsageError: as `recall`.
+        """
+        if self._long_term is None:
+            self._long_term = Archive()
+            self._file_away()
+        return self._long_term
+
+    def _file_away(self) -> None:
+        if self._long_term is not None:
+            self._long_term.add(self.archive[self._stored :])
+            self._stored = len(self.archive)
 
     def _take(self, messages: list[ChatMessage]) -> None:
         """Note what is new, and make the last unit anew: its results may only just have come."""

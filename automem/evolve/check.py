@@ -82,8 +82,8 @@ def _stores(scaffold: Scaffold) -> bool:
 
 
 def _fetches(scaffold: Scaffold) -> bool:
-    """Whether some operation of PLAN brings text from memory; a count of lines does not."""
-    return any(reads(name) for name in scaffold.spec.operations.plan if name != "COUNT")
+    """Whether some operation of PLAN brings text from a memory file; a count of lines does not."""
+    return any(reads(name) for name in scaffold.spec.operations.plan if name not in ("COUNT", "RECALL"))
 
 
 def _limits_kept(parent: Scaffold, candidate: Scaffold) -> Iterator[str]:

@@ -177,7 +177,7 @@ class Watch:
                 here.memory.create(operation.args[0])
             elif operation.name in WRITES:
                 self._write(here, operation)
-            elif reads(operation.name):
+            elif operation.name != "RECALL" and reads(operation.name):
                 self._read(here, operation)
 
     def _write(self, here: _Here, operation: OperationRecord) -> None:

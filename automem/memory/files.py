@@ -182,7 +182,7 @@ class Memory:
     def _execute(self, op: Operation, step: int) -> OperationResult:
         if op.name == "CREATE":
             return self._create(op.args[0])
-        if not (OPERATIONS[op.name].reads or OPERATIONS[op.name].writes):
+        if not OPERATIONS[op.name].on_file:
             raise Refused(f"{op.name} is not an operation on memory")
         file = self._find(op.args[0])
         match op.name:

@@ -48,6 +48,10 @@ class Operations(BaseModel):
         default_factory=lambda: [*_READING, "ACTION"], description="Offered to the gameplay model (handoff)."
     )
 
+    def offers(self, name: str) -> bool:
+        """Whether some phase offers the operation `name`."""
+        return any(name in offered for offered in (self.log, self.plan, self.gameplay))
+
     @model_validator(mode="after")
     def _known(self) -> Operations:
         for phase in ("log", "plan", "gameplay"):
@@ -86,6 +90,8 @@ class Context(BaseModel):
     scorer: str | None = Field(None, description="File of the fitted scorer (policy lre), taken into the scaffold.")
     budget: int | None = Field(None, ge=0, description="Tokens of the old history; null: unlimited.")
     keep_last: int = Field(5, ge=1, description="The latest steps that always stay.")
+    search: Literal["bm25", "embedding"] = Field("bm25", description="How RECALL finds what was evicted.")
+    recall: int = Field(3, ge=1, le=32, description="Steps that one RECALL shows at most.")
 
     @model_validator(mode="after")
     def _scorer_for_lre(self) -> Context:

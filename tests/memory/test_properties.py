@@ -39,7 +39,7 @@ names = st.sampled_from(
 keys = st.sampled_from(["1,2", "(x=1, y=2)", "3 4", "the Box", "box.", "1"]) | st.text(max_size=8)
 texts = st.text("ab# |\n\r\t\x00\ud800é1", max_size=50) | st.text(max_size=50)
 counts = st.sampled_from(["1", "2", "9", "0", "-1", "x", "99999999"])
-BY_KIND = {"file": names, "key": keys, "text": texts, "query": texts, "action": texts, "count": counts}
+BY_KIND = {"file": names, "key": keys, "text": texts, "query": texts, "topic": texts, "action": texts, "count": counts}
 
 
 @st.composite

@@ -1,9 +1,10 @@
 """`scripted:desk`: plays the environment `desk`, knowing only what stands in its prompt.
 
-It reads the whole conversation as one text and looks for what a command needs by the label before it: `Token for
-desk: …`, `Case of Marta Quill: …`, a row of the register or of a listing. The latest such line counts. What is not
-there has to be asked for again, at the price of a step and of a long answer: log in anew, go through the register
-page by page, list documents. It keeps nothing between calls, so what it can do is what its context holds.
+It reads the whole conversation as one text and looks for what a command needs by the label before it: `Token for desk:
+…`, `Case of Marta Quill: …`, a row of the register or of a listing. The latest such line counts. What is not there has
+to be asked for again, at the price of a step and of a long answer: log in anew, go through the register page by page,
+list documents; where RECALL is offered, it tries that first. It keeps nothing between calls, so what it can do is what
+its context holds.
 """
 
 from __future__ import annotations
@@ -56,7 +57,12 @@ class DeskPolicy:
         """DONE in LOG, else the command."""
         if prompt.phase == "log":
             return [Operation("DONE", ())]
-        return [Operation("ACTION", (command(self._context, prompt.observation),))]
+        wanted = command(self._context, prompt.observation)
+        if "RECALL" in prompt.offered and (query := lost(wanted, prompt.observation)):
+            recalled = Operation("RECALL", (query,))
+            if recalled not in prompt.asked:
+                return [recalled]
+        return [Operation("ACTION", (wanted,))]
 
 
 def command(context: str, observation: str) -> str:
@@ -71,6 +77,17 @@ def command(context: str, observation: str) -> str:
         return form.format(token)
     password = _told(context, _PASSWORD)
     return f"login {service} {password}" if password else "letter"
+
+
+def lost(wanted: str, observation: str) -> str | None:
+    """What to RECALL before a command asks the office again for a token, a case or a list; None: nothing is lost."""
+    asked = read_request(observation)
+    name, *words = wanted.split()
+    if asked is None:
+        return None
+    if name == "login" and f"{_REFUSED}{words[0]}" not in observation:
+        return f"Token for {words[0]}"
+    return {"cases": f"Case Folder of {asked.name}", "find": f"{asked.document} {asked.name}"}.get(name)
 
 
 def read_request(observation: str) -> Asked | None:
