@@ -193,11 +193,15 @@ def _fit(
     except ValueError as error:
         raise UsageError(f"the units have no words to learn from: {error}") from error
     from scipy.sparse import csr_matrix, hstack
+    from threadpoolctl import threadpool_limits
 
     mean = numbers.mean(axis=0)
     scale = numbers.std(axis=0)
     scale = np.where(scale > 0, scale, 1.0)
-    model.fit(hstack([words, csr_matrix((numbers - mean) / scale)], format="csr"), wanted)
+    rows = hstack([words, csr_matrix((numbers - mean) / scale)], format="csr")
+    # Vectors this short are slower on several threads, and their sums depend on how many there are.
+    with threadpool_limits(1, "blas"):
+        model.fit(rows, wanted)
     terms = vectorizer.get_feature_names_out()
     weights = model.coef_[0]
     return ConversationScorer(
