@@ -109,6 +109,19 @@ def explain(
         print(printable(f"           {row['text']}"))
 
 
+@app.command()
+def drift(
+    run: Annotated[Path, typer.Argument(help="A run with eviction.")],
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+) -> None:
+    """How often what was evicted was asked for again, and whether to fit the scorer anew."""
+    from automem.play.folder import RunFolder
+    from automem.results import drift as drifts
+
+    found = drifts.drift(RunFolder.read(run))
+    print(drifts.to_json(str(run), found) if as_json else drifts.to_text(str(run), found))
+
+
 def _tokens(budget: str, base: RunFolder) -> int:
     from automem.errors import UsageError
     from automem.results.eviction import history_tokens
