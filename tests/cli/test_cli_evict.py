@@ -18,7 +18,7 @@ def desk(tmp_path_factory):
     folder = tmp_path_factory.mktemp("desk")
     for name, scaffold in (
         ("full", load("desk-full")),
-        ("short", load("desk-full", {"context": {"policy": "window", "budget": 0, "keep_last": 1}})),
+        ("short", load("desk-full", {"context": {"policy": "window", "budget": 1500}})),
     ):
         config = RunConfig.model_validate(
             {
