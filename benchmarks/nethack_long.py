@@ -1,0 +1,90 @@
+"""10,000 steps of NetHack: bytes a step, and a kill -9 in the middle after which the trace is the same.
+
+The player is a watchman: he looks around, which takes no time in the game, searches every twentieth step, and
+writes down every tenth. A policy that explores dies long before 10,000 steps.
+"""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from common import config_of, play, table, temporary_run, trace_of
+from trace_size import PLACES, bytes_per_step
+
+from automem.models.base import Completion, estimate_usage
+
+STEPS = 10_000
+SEED = 42
+
+
+class Watchman:
+    """Instant, and blind to the prompt."""
+
+    name = "scripted:watchman"
+
+    async def generate(self, messages, request):
+        action = "search" if request.step % 20 == 0 else "look"
+        note = f"<|APPEND|>actions_log.txt|step {request.step}: all quiet<|END|>\n" if request.step % 10 == 0 else ""
+        text = f"{note}<|DONE|>" if request.phase == "log" else f"<|ACTION|>{action}<|END|>"
+        return Completion(text, estimate_usage(messages, text))
+
+    async def close(self):
+        pass
+
+
+def child(folder):
+    """Play, or go on with, the episode in `folder`."""
+    config, scaffold = config_of("nethack", "default", "nethack-v0", "scripted:null", [SEED], STEPS)
+    play(folder, config, scaffold, Watchman())
+
+
+def killed_in_the_middle(folder):
+    """Start the episode in a process of its own and kill -9 it past half of the steps; steps it had written."""
+    process = subprocess.Popen([sys.executable, sys.argv[0], str(folder)])
+    while True:
+        time.sleep(0.2)
+        traces = list((folder / "traces").rglob("*.jsonl"))
+        written = sum(1 for _ in traces[0].open("rb")) - 1 if traces else 0
+        if written > STEPS // 2 or process.poll() is not None:
+            break
+    process.kill()
+    process.wait()
+    return written
+
+
+def without_timings(path):
+    """The lines of a trace as data, timings left out."""
+
+    def stripped(value):
+        if isinstance(value, dict):
+            return {key: stripped(inner) for key, inner in value.items() if key != "seconds"}
+        return [stripped(inner) for inner in value] if isinstance(value, list) else value
+
+    with path.open() as file:
+        return [stripped(json.loads(line)) for line in file]
+
+
+def main():
+    with temporary_run() as whole, temporary_run() as broken:
+        child(whole)
+        written = killed_in_the_middle(broken)
+        child(broken)
+        one, other = trace_of(whole), trace_of(broken)
+        steps = len(without_timings(one)) - 2
+        at = bytes_per_step(one)
+        same = without_timings(one) == without_timings(other)
+    table(
+        "NetHack, nethack-v0, a watchman: trace bytes a step, mean of 100 steps around step …",
+        ("steps", *(f"{place:,}" for place in PLACES), "last/first"),
+        (steps, *at, at[-1] / at[0]),
+    )
+    table("Killed and resumed", ("killed after step", "same trace, timings aside"), (written, "yes" if same else "NO"))
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        child(Path(sys.argv[1]))
+    else:
+        main()
