@@ -15,8 +15,9 @@ from automem.episode import EpisodeSpec
 from automem.errors import ScaffoldFailure
 from automem.evict.archive import Archive
 from automem.evict.evictor import Evicted, Evictor, Limits
+from automem.evict.mlp import MlpScorer, read_mlp
 from automem.evict.policies.base import make as make_policy
-from automem.evict.scorer import read_scorer
+from automem.evict.scorer import Scorer, read_scorer
 from automem.evict.search import make_search
 from automem.memory.files import Memory
 from automem.messages import Role
@@ -146,13 +147,18 @@ def make_shown(scaffold: Scaffold) -> Shown:
     context = scaffold.spec.context
     if context is None:
         return LastSteps(scaffold.spec.budget.history)
-    text = scaffold.texts.get(SCORER)
-    scorer = read_scorer(text, f"{SCORER} of scaffold '{scaffold.name}'") if text is not None else None
-    policy = make_policy(context.policy, scorer)
+    policy = make_policy(context.policy, _scorer(scaffold, context.policy))
     budget = UNLIMITED if context.budget is None else context.budget
     evictor = Evictor(policy, Limits(budget=budget, keep_last=context.keep_last))
     archive = Archive(make_search(context.search)) if scaffold.spec.operations.offers("RECALL") else None
     return KeptSteps(evictor, archive, context.recall)
+
+
+def _scorer(scaffold: Scaffold, policy: str) -> Scorer | MlpScorer | None:
+    if SCORER not in scaffold.texts:
+        return None
+    read = read_mlp if policy == "mlp" else read_scorer
+    return read(scaffold.texts[SCORER], f"{SCORER} of scaffold '{scaffold.name}'")
 
 
 def make_memory(scaffold: Scaffold, logic: Logic) -> Memory:

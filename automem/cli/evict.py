@@ -26,23 +26,34 @@ class Labels(StrEnum):
     GOLD = "gold"
 
 
+class Scorers(StrEnum):
+    """What is fitted."""
+
+    LRE = "lre"
+    MLP = "mlp"
+
+
 @app.command()
 def fit(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Runs with the whole history in the prompt.")],
     out: Annotated[Path, typer.Option("-o", "--out", help="File of the scorer.")],
     labels: Annotated[Labels, typer.Option(help="hindsight needs no annotation.")] = Labels.HINDSIGHT,
+    scorer: Annotated[Scorers, typer.Option(help="Features or a small network.")] = Scorers.LRE,
     as_json: Annotated[bool, typer.Option("--json", help="Print the provenance as JSON.")] = False,
 ) -> None:
-    """Fit the LRE scorer on the traces of runs."""
-    from automem.evict.fit import fit as fit_scorer
+    """Fit a scorer on the traces of runs."""
+    from automem.evict.fit import fit as fit_lre
+    from automem.evict.fit_mlp import fit_mlp
     from automem.play.folder import RunFolder, write_atomically
     from automem.results.episodes import labelled_episodes
 
     episodes = [episode for run in runs for episode in labelled_episodes(RunFolder.read(run), labels.value)]
-    scorer = fit_scorer(episodes, labels.value, ", ".join(str(run) for run in runs))
-    text = scorer.model_dump_json(indent=1) + "\n"
+    source = ", ".join(str(run) for run in runs)
+    fitted = fit_lre if scorer is Scorers.LRE else fit_mlp
+    made = fitted(episodes, labels.value, source)
+    text = made.model_dump_json(indent=1 if scorer is Scorers.LRE else None) + "\n"
     write_atomically(out, text)
-    told = scorer.provenance
+    told = made.provenance
     if as_json:
         print(told.model_dump_json(indent=2))
     else:

@@ -168,7 +168,7 @@ def fit_conversations(
     for group in groups:
         rows = [i for i, unit in enumerate(group.units) if unit.text not in left_out]
         texts += [group.units[i].text for i in rows]
-        wanted += [group.labels[i] for i in rows]
+        wanted += [int(group.labels[i] > 0) for i in rows]
         kept_numbers.append(conversation_numbers(group.units)[rows])
     if len(set(wanted)) < 2:
         raise UsageError(f"a scorer needs units of both labels; all {len(wanted)} have the same", "take more data")

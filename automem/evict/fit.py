@@ -27,10 +27,10 @@ _DIGITS = 6
 
 @dataclass(frozen=True)
 class Episode:
-    """The units of one episode and a label for each."""
+    """The units of one episode and a label for each: 0 or 1, or how much was lost without it, from 0 to 1."""
 
     units: Sequence[Unit]
-    labels: Sequence[int]
+    labels: Sequence[float]
 
 
 def fit(episodes: Sequence[Episode], labels: str, source: str = "") -> Scorer:
@@ -67,9 +67,9 @@ def fit(episodes: Sequence[Episode], labels: str, source: str = "") -> Scorer:
 
 
 def _rows(episode: Episode) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Features and labels of the units that are in the contest."""
+    """Features and labels of the units that are in the contest; whatever was lost is a loss."""
     free = [i for i, unit in enumerate(episode.units) if not unit.pinned]
-    return agent_features(episode.units)[free], np.array(episode.labels, dtype=np.int64)[free]
+    return agent_features(episode.units)[free], (np.array(episode.labels)[free] > 0).astype(np.int64)
 
 
 def _fit(

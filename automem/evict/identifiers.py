@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 #: Addresses, e-mails, paths of two or more parts, words of letters and digits mixed, numbers of four or more digits.
 #: Dates are none. Published in docs/eviction.md.
@@ -22,6 +23,12 @@ IDENTIFIER = re.compile(
 def identifiers(text: str) -> list[str]:
     """The identifiers of a text, in order, as often as they stand there; punctuation at the end is no part of one."""
     return [found.rstrip(".,;:!?-") for found in IDENTIFIER.findall(text)]
+
+
+@lru_cache(maxsize=4096)
+def distinct(text: str) -> frozenset[str]:
+    """The identifiers of a text, each once."""
+    return frozenset(identifiers(text))
 
 
 def has_identifier(text: str) -> bool:

@@ -86,17 +86,19 @@ class Context(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    policy: str = Field("window", description="Eviction policy: full, window, lru, tfidf, bm25, embedding, lre.")
-    scorer: str | None = Field(None, description="File of the fitted scorer (policy lre), taken into the scaffold.")
+    policy: str = Field("window", description="Eviction policy: full, window, lru, tfidf, bm25, embedding, lre, mlp.")
+    scorer: str | None = Field(
+        None, description="File of the fitted scorer (policies lre and mlp), taken into the scaffold."
+    )
     budget: int | None = Field(None, ge=0, description="Tokens of the old history; null: unlimited.")
     keep_last: int = Field(5, ge=1, description="The latest steps that always stay.")
     search: Literal["bm25", "embedding"] = Field("bm25", description="How RECALL finds what was evicted.")
     recall: int = Field(3, ge=1, le=32, description="Steps that one RECALL shows at most.")
 
     @model_validator(mode="after")
-    def _scorer_for_lre(self) -> Context:
-        if (self.policy == "lre") != (self.scorer is not None):
-            raise ValueError("policy lre and a scorer go together")
+    def _scorer_for_learned(self) -> Context:
+        if (self.policy in ("lre", "mlp")) != (self.scorer is not None):
+            raise ValueError("a scorer goes with the policies lre and mlp, and with no other")
         return self
 
 

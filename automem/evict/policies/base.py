@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from automem.errors import UsageError, did_you_mean
 from automem.evict.scorer import Scorer
 from automem.evict.select import Fill
 from automem.evict.units import Unit
+
+if TYPE_CHECKING:
+    from automem.evict.mlp import MlpScorer
 
 #: Name -> where its class is; imported only when asked for.
 POLICIES = {
@@ -20,7 +23,10 @@ POLICIES = {
     "bm25": "lexical:Bm25",
     "embedding": "embedding:Embedding",
     "lre": "lre:Learned",
+    "mlp": "mlp:Mlp",
 }
+#: Those that need a fitted scorer, which `NAME:PATH` names.
+LEARNED = ("lre", "mlp")
 
 
 class Policy(Protocol):
@@ -37,8 +43,8 @@ class Policy(Protocol):
         ...
 
 
-def make(name: str, scorer: Scorer | None = None) -> Policy:
-    """The policy `name`; `lre:PATH` names the file of its scorer, plain `lre` takes `scorer`.
+def make(name: str, scorer: Scorer | MlpScorer | None = None) -> Policy:
+    """The policy `name`; `lre:PATH` and `mlp:PATH` name the file of the scorer, plain `lre` and `mlp` take `scorer`.
 
     Raises:
         UsageError: no such policy, no scorer, or a package is missing.
@@ -48,14 +54,11 @@ def make(name: str, scorer: Scorer | None = None) -> Policy:
         raise UsageError(f"unknown eviction policy '{kind}'", did_you_mean(kind, POLICIES))
     module, _, attribute = POLICIES[kind].partition(":")
     made = getattr(import_module(f"automem.evict.policies.{module}"), attribute)
-    if kind == "lre" and scorer is not None and not argument:
-        learned: Policy = made(scorer)
-        return learned
-    if kind == "lre" and not argument:
-        raise UsageError("the policy lre needs a scorer", "name its file: lre:PATH")
-    if argument and kind != "lre":
+    if kind not in LEARNED and argument:
         raise UsageError(f"the policy {kind} takes no argument", f"given: {argument}")
-    policy: Policy = made.load(argument) if kind == "lre" else made()
+    if kind in LEARNED and not argument and scorer is None:
+        raise UsageError(f"the policy {kind} needs a scorer", f"name its file: {kind}:PATH")
+    policy: Policy = made() if kind not in LEARNED else made.load(argument) if argument else made(scorer)
     return policy
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 
-from automem.evict.identifiers import identifiers
+from automem.evict.identifiers import distinct
 from automem.evict.select import by_score, everything, newest
 from automem.evict.units import Unit
 
@@ -32,11 +31,6 @@ class Window:
         return [float(unit.index) for unit in units]
 
 
-@lru_cache(maxsize=4096)
-def _held(text: str) -> frozenset[str]:
-    return frozenset(identifiers(text))
-
-
 class LeastRecentlyUsed:
     """Keeps what was used last. A unit is used when it comes, and when an identifier that it brought is mentioned."""
 
@@ -48,7 +42,7 @@ class LeastRecentlyUsed:
         mentioned: dict[str, int] = {}
         brought: list[list[str]] = []
         for unit in units:
-            held = _held(unit.text)
+            held = distinct(unit.text)
             brought.append([found for found in held if found not in mentioned])
             mentioned.update(dict.fromkeys(held, unit.index))
         pairs = zip(units, brought, strict=True)
