@@ -91,13 +91,14 @@ class KeptSteps:
 class History:
     """The past of an episode, as plain data for prompts and `logic.py`.
 
-    `evicted` is what was evicted after the latest step.
+    `evicted` is what was evicted after the latest step; the steps numbered in `hidden` are not shown.
     """
 
     def __init__(self, shown: Shown) -> None:
         self._shown = shown
         self._last: PastStep | None = None
         self.evicted: list[Evicted] = []
+        self.hidden: set[int] = set()
         self._visits: OrderedDict[str, int] = OrderedDict()
         self._unchanged = 0
         self.step = 0
@@ -153,7 +154,7 @@ class History:
         shown = list(islice(reversed(self._visits.items()), _VISITS_SHOWN))
         return {
             "step": self.step,
-            "steps": self._shown.steps(),
+            "steps": [step for step in self._shown.steps() if step["step"] not in self.hidden],
             "last": self._last,
             "unchanged": self._unchanged,
             "visits": dict(reversed(shown)),

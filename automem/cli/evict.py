@@ -13,6 +13,9 @@ import typer
 from automem.cli.evict_bench import bench
 
 if TYPE_CHECKING:
+    from automem.evict.fit import Episode
+    from automem.evict.mlp import MlpScorer
+    from automem.evict.scorer import Scorer
     from automem.play.folder import RunFolder
 
 app = typer.Typer(name="evict", help="Fit, measure and explain eviction.", no_args_is_help=True)
@@ -24,6 +27,7 @@ class Labels(StrEnum):
 
     HINDSIGHT = "hindsight"
     GOLD = "gold"
+    COUNTERFACTUAL = "counterfactual"
 
 
 class Scorers(StrEnum):
@@ -39,18 +43,26 @@ def fit(
     out: Annotated[Path, typer.Option("-o", "--out", help="File of the scorer.")],
     labels: Annotated[Labels, typer.Option(help="hindsight needs no annotation.")] = Labels.HINDSIGHT,
     scorer: Annotated[Scorers, typer.Option(help="Features or a small network.")] = Scorers.LRE,
+    episodes: Annotated[int | None, typer.Option(min=1, help="counterfactual: replay the first so many. [all]")] = None,
+    horizon: Annotated[int | None, typer.Option(min=1, help="counterfactual: steps to play on. [to the end]")] = None,
+    jobs: Annotated[int, typer.Option("-j", "--jobs", min=1, help="counterfactual: replays in flight.")] = 4,
+    yes: Annotated[bool, typer.Option("--yes", help="counterfactual: play what it costs.")] = False,
+    dry_run: Annotated[bool, typer.Option("-n", "--dry-run", help="counterfactual: say what it costs.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the provenance as JSON.")] = False,
 ) -> None:
-    """Fit a scorer on the traces of runs."""
-    from automem.evict.fit import fit as fit_lre
-    from automem.evict.fit_mlp import fit_mlp
+    """Fit a scorer on the traces of runs; counterfactual labels play parts of them again."""
+    from automem.cli.counterfactual import Asked, labelled
     from automem.play.folder import RunFolder, write_atomically
     from automem.results.episodes import labelled_episodes
 
-    episodes = [episode for run in runs for episode in labelled_episodes(RunFolder.read(run), labels.value)]
-    source = ", ".join(str(run) for run in runs)
-    fitted = fit_lre if scorer is Scorers.LRE else fit_mlp
-    made = fitted(episodes, labels.value, source)
+    if labels is Labels.COUNTERFACTUAL:
+        file = out.with_suffix(".counterfactual.jsonl")
+        found = labelled(runs, Asked(episodes, horizon, jobs, yes, dry_run, file))
+        if found is None:
+            return
+    else:
+        found = [episode for run in runs for episode in labelled_episodes(RunFolder.read(run), labels.value)]
+    made = _fitted(scorer, found, labels, ", ".join(str(run) for run in runs))
     text = made.model_dump_json(indent=1 if scorer is Scorers.LRE else None) + "\n"
     write_atomically(out, text)
     told = made.provenance
@@ -60,6 +72,16 @@ def fit(
         auc = "–" if told.auc is None else f"{told.auc:.3f}"
         print(f"{out}: {len(text):,} bytes; {told.episodes} episodes, {told.units:,} units, {told.positives:,} worth "
               f"keeping; AUC on episodes left out {auc}")  # fmt: skip
+
+
+def _fitted(scorer: Scorers, episodes: list[Episode], labels: Labels, source: str) -> Scorer | MlpScorer:
+    from automem.evict.fit import fit as fit_lre
+    from automem.evict.fit_mlp import MlpSettings, fit_mlp
+
+    if scorer is Scorers.LRE:
+        return fit_lre(episodes, labels.value, source)
+    settings = MlpSettings(loss="mse" if labels is Labels.COUNTERFACTUAL else "bce")
+    return fit_mlp(episodes, labels.value, source, settings)
 
 
 @app.command("eval")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from automem.evict.identifiers import identifiers
 from automem.evict.labels import gold, hindsight
 from automem.evict.scorer import Scorer
 from automem.evict.units import units_from_steps
+from automem.play.counterfactual import Key, Outcome, Trial
 from automem.play.folder import RunFolder
 from automem.trace import Step, TraceReader
 
@@ -39,6 +40,19 @@ def labelled_episodes(run: RunFolder, labels: str) -> list[Episode]:
         episodes.append(Episode(units, made))
     if not episodes:
         raise UsageError(f"{run.path} has no finished episode", "play it first")
+    return episodes
+
+
+def with_losses(run: RunFolder, chosen: Sequence[Trial], outcomes: Mapping[Key, Outcome]) -> list[Episode]:
+    """The episodes of counterfactual trials with the loss of each step as its label; steps without a trial are left."""
+    losses: dict[str, list[float]] = {}
+    specs = {trial.spec.id: trial.spec for trial in chosen}
+    for trial in chosen:
+        losses.setdefault(trial.spec.id, []).append(outcomes[trial.key].loss)
+    episodes = []
+    for name, labels in losses.items():
+        units = units_from_steps(list(TraceReader(run.trace_path(specs[name])).steps()))
+        episodes.append(Episode(units[: len(labels)], labels))
     return episodes
 
 

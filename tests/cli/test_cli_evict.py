@@ -50,3 +50,31 @@ def test_drift_without_evictions(automem, desk):
 
 def test_drift_of_no_run(automem):
     assert "no run at 'nowhere'" in fault(automem("evict", "drift", "nowhere"))[0]
+
+
+def test_counterfactual_labels_tell_their_cost_and_wait_for_yes(automem, desk):
+    asked = ("evict", "fit", desk / "full", "--labels", "counterfactual", "--horizon", "4", "-o", "lre.json")
+    code, out, _ = automem(*asked, "-n")
+    assert code == 0 and out.startswith(
+        "counterfactual labels: 50 episodes to replay, each without one step: 900 steps"
+    )
+    assert "then 188 steps to play, about 188 model calls and " in out
+    code, out, err = automem(*asked)
+    assert (code, out) == (2, "") and "say --yes" in err and "50 episodes to replay" in err
+    code, out, err = automem(*asked, "--yes")
+    assert code == 0 and out.startswith("lre.json: ") and "2 episodes, 50 units" in out
+    code, out, _ = automem(*asked, "-n")
+    assert "0 episodes to replay (50 are done)" in out
+    code, out, _ = automem(*asked, "--scorer", "mlp", "--json")
+    told = json.loads(out)
+    assert (told["labels"], told["settings"]["loss"]) == ("counterfactual", "mse")
+
+
+def test_fit_then_measure(automem, desk):
+    assert automem("evict", "fit", desk / "full", "--scorer", "mlp", "-o", "mlp.json")[0] == 0
+    asked = ("evict", "eval", desk / "full", "--budget", "25%", "--seeds", "500")
+    code, out, _ = automem(*asked, "--policies", "mlp:mlp.json,window", "--json")
+    rows = json.loads(out)["rows"]
+    assert code == 0 and [row["policy"] for row in rows] == ["mlp:mlp.json", "window"]
+    assert rows[0]["solved"] > rows[1]["solved"]
+    assert "is not a scorer" in fault(automem("evict", "explain", "mlp.json", desk / "full"))[0]
