@@ -11,6 +11,9 @@ from automem.evict.evictor import Evicted, Evictor, Limits
 from automem.evict.policies.base import Policy
 from automem.evict.units import ChatMessage, Unit, units_from_messages
 
+#: What a summary begins with.
+SUMMARY = "Summary of what was said before and is left out here:\n"
+
 
 class ContextManager:
     """Keeps one conversation within its limits.
@@ -31,10 +34,12 @@ class ContextManager:
         per_message: int = MESSAGE_TOKENS,
         pin: Callable[[Unit], bool] | None = None,
         store: Archive | None = None,
+        summarise: Callable[[str], str] | None = None,
     ) -> None:
         """`count` is the tokenizer of the model that reads the messages; `pin` pins further units when they come.
 
-        `store` takes in what is evicted, of one conversation after the other; None: each has its own.
+        `store` takes in what is evicted, of one conversation after the other; None: each has its own. `summarise`
+        writes what is evicted, with the summary so far before it, as one short text, which is pinned in its place.
         """
         self._policy = policy
         self._limits = limits
@@ -42,6 +47,7 @@ class ContextManager:
         self._per_message = per_message
         self._pin = pin
         self._store = store
+        self._summarise = summarise
         self._start()
 
     def _start(self) -> None:
@@ -52,6 +58,8 @@ class ContextManager:
         self._live: list[Unit] = []
         self._long_term = self._store
         self._stored = 0
+        self._summary: Unit | None = None
+        self._summarised = 0
 
     @property
     def archive(self) -> list[Evicted]:
@@ -69,14 +77,18 @@ class ContextManager:
         return sum(unit.tokens for unit in self._live)
 
     def __call__(self, messages: Sequence[ChatMessage]) -> list[Any]:
-        """The messages to send.
+        """The messages to send; with `summarise`, a user message with the summary stands before the first reply.
 
         Raises:
-            PinsOverBudget: pins and live turn are longer than the window.
+            PinsOverBudget: pins (the summary is one) and live turn are longer than the window.
             UsageError: a tool result without its call.
         """
         self._take(list(messages))
-        self._live = self._evictor(self._units)
+        self._live = self._evictor(self._with_summary())
+        while self._summarise is not None and len(self.archive) > self._summarised:
+            # The summary may be so long that more has to go.
+            self._summary = self._summary_of(self._summarise)
+            self._live = self._evictor(self._with_summary())
         self._file_away()
         self._given = [message for unit in self._live for message in unit.messages]
         return list(self._given)
@@ -105,6 +117,22 @@ class ContextManager:
         if self._long_term is not None:
             self._long_term.add(self.archive[self._stored :])
             self._stored = len(self.archive)
+
+    def _summary_of(self, summarise: Callable[[str], str]) -> Unit:
+        """One unit for everything that was evicted so far."""
+        before = [] if self._summary is None else [self._summary.text]
+        new = [gone.unit.text for gone in self.archive[self._summarised :]]
+        self._summarised = len(self.archive)
+        text = SUMMARY + summarise("\n\n".join([*before, *new]))
+        message = {"role": "user", "content": text}
+        # No unit of the history has this index.
+        return Unit(-1, text, self._count(text) + self._per_message, "task", True, (message,))
+
+    def _with_summary(self) -> list[Unit]:
+        if self._summary is None:
+            return self._units
+        opening = next((place for place, unit in enumerate(self._units) if unit.kind == "step"), len(self._units))
+        return [*self._units[:opening], self._summary, *self._units[opening:]]
 
     def _take(self, messages: list[ChatMessage]) -> None:
         """Note what is new, and make the last unit anew: its results may only just have come."""
