@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -268,7 +269,7 @@ def test_news_come_once_and_the_same_situation_is_the_same_text():
     env.reset(seed=2)
     while not env.step("wait")[4]["state"]["news"]:
         pass
-    env.world.task = part("tasks").replace(env.world.task, move_rate=0.0)
+    env.world.task = replace(env.world.task, move_rate=0.0)
     quiet = env.step("wait")[0]
     assert "News" not in quiet
     assert env.step("wait")[0] == quiet
