@@ -146,3 +146,12 @@ def test_the_archive_of_a_conversation_ends_with_it_unless_a_store_is_given():
         manage(chat(20, "y"))
         texts = [recalled.evicted.unit.text for recalled in manage.recall("step0", k=9)]
         assert [text.split("\n")[0] for text in texts] == ["step0 y", *left]
+
+
+def test_faiss_finds_what_numpy_finds(monkeypatch):
+    pytest.importorskip("faiss")
+    by_faiss = filled(EmbeddingSearch(letters))
+    monkeypatch.setattr("automem.evict.search.find_spec", lambda name: None)
+    by_numpy = filled(EmbeddingSearch(letters))
+    for query in ("desk token", "worker", ""):
+        assert by_faiss.recall(query, 9) == by_numpy.recall(query, 9)
