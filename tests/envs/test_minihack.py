@@ -1,5 +1,6 @@
 """MiniHack as text: tasks, options, goals, Boxoban with levels from a folder."""
 
+import asyncio
 import importlib
 import importlib.util
 import random
@@ -10,8 +11,12 @@ import pytest
 
 from automem import env as envs
 from automem import plugins
+from automem.agent.agent import Agent
+from automem.episode import EpisodeSpec
 from automem.errors import UsageError
+from automem.models.scripted import make as make_scripted
 from automem.play.env_check import _check_task, check_env, play_digest
+from automem.scaffold.spec import load
 
 if importlib.util.find_spec("minihack") is None:
     pytest.skip("needs the package minihack: pip install 'automem[envs]'", allow_module_level=True)
@@ -227,3 +232,26 @@ def test_wrong_options_and_tasks_are_refused():
         envs.make("minihack", "corridor-r3", autopick=True)
     with pytest.raises(UsageError, match="no task 'corridor'"):
         envs.make("minihack", "corridor")
+
+
+def test_the_explorer_solves_levels_of_our_making(levels, monkeypatch):
+    monkeypatch.setenv(boxoban.VARIABLE, levels)
+    scaffold = load("minihack-v4")
+    spec = EpisodeSpec(env="minihack", task="boxoban-hard", seed=42, scaffold="x", scaffold_digest="x", models={})
+    env = envs.make("minihack", "boxoban-hard")
+
+    async def inline(function, *args, **kwargs):
+        return function(*args, **kwargs)
+
+    async def play():
+        agent = Agent(spec, scaffold, env, {"gameplay": make_scripted("explorer")}, inline)
+        observation, info = env.reset(seed=42)
+        for _ in range(20):
+            decision = await agent.act(observation, info["state"])
+            observation, _, terminated, _, info = env.step(decision.action)
+            if terminated:
+                break
+        env.close()
+        return info["progress"]
+
+    assert asyncio.run(play()) == 1.0

@@ -267,9 +267,7 @@ async def test_a_dead_endpoint_fails_once_and_clearly(chat, naps, closed_port):
 async def test_many_calls_on_a_dead_endpoint_do_not_queue(chat, naps, closed_port):
     model = chat(closed_port)
     for _ in range(3):
-        ends = await asyncio.gather(
-            *[model.generate(HELLO, request(i)) for i in range(10)], return_exceptions=True
-        )
+        ends = await asyncio.gather(*[model.generate(HELLO, request(i)) for i in range(10)], return_exceptions=True)
         assert all(isinstance(end, ModelFailure) for end in ends)
     assert len(naps) <= 50
     assert "failed once, not tried again as the server was down before" in str(ends[-1])
@@ -409,9 +407,7 @@ def test_openai_needs_a_key(monkeypatch):
         ChatModel("gpt", ChatSettings(api_key_env="AUTOMEM_TEST_KEY"))
 
 
-@pytest.mark.parametrize(
-    "url", ["localhost:8000/v1", "http://", f"http://me:{SECRET}@host/v1", "http://h:x/v1"]
-)
+@pytest.mark.parametrize("url", ["localhost:8000/v1", "http://", f"http://me:{SECRET}@host/v1", "http://h:x/v1"])
 def test_base_urls_are_checked_and_hold_no_credentials(url):
     with pytest.raises(ValidationError) as caught:
         ChatSettings(base_url=url)

@@ -1,7 +1,8 @@
 """`scripted:explorer`: plays NetHack and MiniHack by the map on the screen and what memory adds to it.
 
 It walks to the stairs down if it sees or remembers them, else to the nearest place behind which more may lie, through
-doors, past boulders, and searches for hidden ways when nothing is left. LOG writes down what the map cannot show:
+doors, past boulders, and searches for hidden ways when nothing is left; in Boxoban it pushes (`boxoban.py`). LOG
+writes down what the map cannot show:
 stairs (the map hides them under whoever stands there), dead ends that have been looked at, a trail. Notes stand as
 `L1 stairs down at 1,23,5` in a log, and as a row `1,23,5 | L1 stairs down` in a table.
 """
@@ -13,6 +14,7 @@ from collections.abc import Iterable
 from itertools import islice
 
 from automem.grammar import Operation
+from automem.models.scripted import boxoban
 from automem.models.scripted.base import FileEntry, Prompt, pick
 from automem.models.scripted.explorer_sight import ASIDE, STEPS, Place, Sight, around, read_sight
 
@@ -41,9 +43,15 @@ class ExplorerPolicy:
         """Notes and DONE in LOG; in PLAN and GAMEPLAY a SEARCH where one can help, then an ACTION."""
         sight = read_sight(prompt.observation, prompt.actions, prompt.request.step)
         if prompt.phase == "log":
+            if sight is not None and boxoban.is_boxoban(sight):
+                return [*boxoban.note(prompt, sight), Operation("DONE", ())]
             return _log(prompt, sight)
         if sight is None:
             return [Operation("ACTION", (prompt.default_action,))]
+        if sight.here is not None and boxoban.is_boxoban(sight):
+            if searches := boxoban.question(prompt):
+                return searches
+            return [Operation("ACTION", (boxoban.push(prompt, sight) or _anywhere(sight) or prompt.default_action,))]
         action = _answer(prompt, sight) or _urgent(prompt, sight)
         if action is None:
             searches = _questions(prompt, sight)

@@ -56,6 +56,10 @@ class Sight:
         """The character at a place, ' ' where nothing is known."""
         return self._cells.get(place, " ")
 
+    def cells(self) -> Iterator[tuple[Place, str]]:
+        """Every place of which something is known, with its character."""
+        yield from self._cells.items()
+
     @cached_property
     def _cells(self) -> dict[Place, str]:
         return {(x, y): char for y, row in enumerate(self.rows, 1) for x, char in enumerate(row) if char != " "}
