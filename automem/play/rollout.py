@@ -17,6 +17,7 @@ from automem.agent.agent import Agent, Decision
 from automem.env import Env, boundary
 from automem.episode import EpisodeSpec, text_digest
 from automem.errors import EpisodeFailure
+from automem.memory.files import Memory
 from automem.messages import Role
 from automem.models.base import Model
 from automem.play.folder import RunFolder
@@ -113,6 +114,7 @@ class _Episode:
         self._thread = thread
         self._cleanup = ExitStack()
         self._writer: TraceWriter | None = None
+        self._memory: Memory | None = None
         self._steps = 0
         self._score = 0.0
         self._progress = 0.0
@@ -125,12 +127,18 @@ class _Episode:
             told = {"message": str(failure)[:_MESSAGE_CHARS], "hint": failure.hint}
             result = self._result("failed", failure=failure.kind, **told)
         if self._writer is not None:
-            await self._thread(self._writer.result, result)
+            await self._thread(self._end, self._writer, result)
         return result
 
     def close(self) -> None:
         """Bring memory and trace to the disk and close the env."""
         self._cleanup.close()
+
+    def _end(self, writer: TraceWriter, result: Result) -> None:
+        # Memory first: whoever sees the result line finds the memory as the episode left it.
+        if self._memory is not None:
+            self._memory.sync(self._rollout.folder.memory_path(self._spec))
+        writer.result(result)
 
     def _result(self, end: Literal["terminated", "truncated", "failed"], **failure: Any) -> Result:
         return Result(end=end, progress=self._progress, score=self._score, steps=self._steps, **failure)
@@ -160,6 +168,7 @@ class _Episode:
             env = envs.make(spec.env, spec.task, **spec.options)
         self._cleanup.callback(env.close)
         agent = Agent(spec, rollout.scaffold, env, rollout.models, self._thread)
+        self._memory = agent.memory
         self._cleanup.callback(agent.memory.sync, rollout.folder.memory_path(spec))
         return env, agent, self._writer
 
