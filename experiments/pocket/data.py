@@ -1,0 +1,190 @@
+"""The teacher's games as conversations: played by `NoviceCourierPolicy` under several scaffolds.
+
+Every conversation stands in a trace, word for word. Besides the shipped scaffolds there are variations of them,
+so that the pocket model follows the prompt and not the name of a scaffold: other file names and kinds, another
+order of phases (`plan: handoff`), memory shown in the prompt.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import yaml
+from novice import Habits, NoviceCourierPolicy
+
+from automem.env import make
+from automem.episode import Limits, ModelSpec
+from automem.messages import Message
+from automem.models.base import Request
+from automem.models.scripted.base import ScriptedModel, read_prompt
+from automem.models.scripted.courier import _tour, _toward
+from automem.play.folder import RunConfig
+from automem.play.run import play_run
+from automem.scaffold.spec import Scaffold, load
+from automem.trace import Call, TraceReader
+
+#: Seeds of the teacher's games: far from those of runs, gates and reports, which start at 0.
+FIRST_SEED = 1_000_000
+
+_TABLE = {"kind": "table", "key": ["name"]}
+_HANDOFF = "# GAMEPLAY\nMemory has been consulted. Commit one ACTION.\n{% include 'automem/offered.j2' %}\n"
+_SHOWN = '# From {name}\n{{{{ memory.tail("{name}", 12) }}}}\n\n# PLAN'
+_FILES = (
+    "notes.txt (log, 60 lines): what was seen where, newest last",
+    "places.txt (table, 36 rows): where each room and parcel was seen last",
+)
+_ACTIONS: Message = {"role": "system", "content": "# Actions\n- wait (default)"}
+_GLANCE = (
+    "# Observation\n{observed}\n\n# Memory\n- {file}\n\n# PLAN\n"
+    "Search memory for the parcel you need, or for the room if you carry it. Then commit one ACTION.\n"
+    "Operations now: SEARCH, READ, TAIL, ACTION."
+)
+#: Share that is kept of conversations that teach little: a PLAN that finds nothing, a LOG.
+_KEPT = {"nowhere": 0.4, "log": 0.7}
+#: Name of a variation -> scaffold it is made from, its share of the games, steps played, and what differs.
+VARIATIONS: dict[str, tuple[str, float, int, dict[str, Any]]] = {
+    "v0": ("courier-v0", 0.26, 200, {}),
+    "v1": ("courier-v1", 0.25, 200, {}),
+    "v0-as-table": (
+        "courier-v0",
+        0.12,
+        200,
+        {"file": {**_TABLE, "about": "what was seen where; one row for each name"}, "log": "UPSERT, DELETE"},
+    ),
+    "v0-short": ("courier-v0", 0.05, 200, {"file": {"name": "log.txt", "keep": 30, "about": "what was seen"}}),
+    "v0-shown": ("courier-v0", 0.04, 200, {"shown": True}),
+    "v1-named": ("courier-v1", 0.05, 200, {"file": {"name": "facts.txt", "about": ""}}),
+    "v1-shown": ("courier-v1", 0.04, 200, {"shown": True}),
+    "v1-handoff": ("courier-v1", 0.08, 200, {"handoff": True}),
+    "v0-handoff": ("courier-v0", 0.04, 200, {"handoff": True}),
+    "window": ("window", 0.07, 60, {}),
+}
+
+
+@dataclass(frozen=True)
+class Chat:
+    """A conversation, and which of its messages the model shall learn to say."""
+
+    messages: list[Message]
+    said: frozenset[int]
+
+
+def scaffold(name: str, folder: Path) -> Scaffold:
+    """The scaffold of a variation, written to `folder` and loaded from there."""
+    parent, _, _, differs = VARIATIONS[name]
+    made = load(parent)
+    made.save(folder)
+    data = yaml.safe_load(made.texts["scaffold.yaml"])
+    data["name"] = name
+    if "file" in differs:
+        data["files"][0] = _without_nothing({**data["files"][0], "keep": None, **differs["file"]})
+    if "log" in differs:
+        data["operations"]["log"] = ["SEARCH", "READ", "TAIL", *differs["log"].split(", "), "DONE"]
+    if "handoff" in differs:
+        data["plan"] = "handoff"
+        data["operations"]["gameplay"] = ["SEARCH", "READ", "TAIL", "ACTION"]
+        (folder / "prompts/gameplay.j2").write_text(_HANDOFF)
+    if "shown" in differs:
+        plan = folder / "prompts/plan.j2"
+        plan.write_text(plan.read_text().replace("# PLAN", _SHOWN.format(name=data["files"][0]["name"])))
+    (folder / "scaffold.yaml").write_text(yaml.safe_dump(data, sort_keys=False))
+    return load(str(folder))
+
+
+def conversations(games: int, first_seed: int = FIRST_SEED) -> Iterator[Chat]:
+    """Whole conversations of about `games` games, variation by variation; the same every time."""
+    for number, (name, (_, share, steps, _)) in enumerate(VARIATIONS.items()):
+        start = first_seed + 10_000 * number
+        count = max(1, round(share * games * 200 / steps))
+        with tempfile.TemporaryDirectory() as folder:
+            made = scaffold(name, Path(folder) / "scaffold")
+            yield from _played(made, list(range(start, start + count)), steps, Path(folder) / "run")
+
+
+def steps(times: int) -> list[str]:
+    """Reasons for a step with the step, for every two places of the grid: what is walked when, without a game."""
+    places = [(x, y) for x in range(6) for y in range(4)]
+    texts = []
+    for here in places:
+        ends = f" from {here[0]},{here[1]}\n<|ACTION|>"
+        texts += [f"nowhere{ends}{_tour(here, (6, 4))}<|END|>"]
+        for there in places:
+            step = _toward(here, there) if there != here else _tour(here, (6, 4))
+            texts += [f"{there[0]},{there[1]}{ends}{step}<|END|>"]
+    return texts * times
+
+
+def glances(count: int, seed: int) -> Iterator[Chat]:
+    """First replies of PLAN to observations made up so that taking and delivering are as frequent as searching."""
+    chance, policy = Random(seed), NoviceCourierPolicy(Habits(skips=0))
+    env = make("courier", "small")
+    env.reset(seed=0)
+    world: Any = vars(env)["world"]
+    rooms, parcels = sorted(world.rooms.values()), sorted(world.parcels)
+    request = Request("gameplay", "plan", "courier", "small", 0, 0, 0, 0)
+    for _ in range(count):
+        room, goal = chance.sample(rooms, 2)
+        here = chance.sample(parcels, chance.choice([0, 1, 1, 2, 3]))
+        rest = [parcel for parcel in parcels if parcel not in here]
+        ordered, carrying = chance.choice(rest), "nothing"
+        match chance.choice(["take", "take", "search", "carry", "deliver"]):
+            case "take" if here:
+                ordered = chance.choice(here)
+            case "carry":
+                carrying = ordered
+            case "deliver":
+                carrying, goal = ordered, room
+        observed = (
+            f"Room: {room} at {chance.randrange(6)},{chance.randrange(4)} in a grid of 6 by 4.\n"
+            f"Here: {', '.join(here) or 'nothing'}.\nCarrying: {carrying}.\nOrder: {ordered} to {goal}."
+        )
+        user: Message = {"role": "user", "content": _GLANCE.format(observed=observed, file=chance.choice(_FILES))}
+        reply = policy.reply(read_prompt([_ACTIONS, user], request))
+        yield Chat([user, {"role": "assistant", "content": reply}], frozenset({1}))
+
+
+def _played(made: Scaffold, seeds: list[int], steps: int, out: Path) -> Iterator[Chat]:
+    config = RunConfig(
+        env="courier",
+        tasks=["small"],
+        seeds=seeds,
+        scaffold=made.name,
+        scaffold_digest=made.digest,
+        models={"gameplay": ModelSpec(name="scripted:novice")},
+        limits=Limits(max_steps=steps),
+    )
+    played = play_run(out, config, made, {"gameplay": ScriptedModel("novice", NoviceCourierPolicy())}, jobs=4)
+    chance = Random(seeds[0])
+    for spec in played.folder.config.specs():
+        for step in TraceReader(played.folder.trace_path(spec)).steps():
+            yield from _whole(step.calls, chance)
+
+
+def _whole(calls: list[Call], chance: Random) -> Iterator[Chat]:
+    """The conversations of a step; one that a later call goes on with is part of that one.
+
+    In `plan: handoff` a reply stands shortened in the conversation that goes on: as such nobody said it, so it
+    is not learned.
+    """
+    replies = {call.reply for call in calls}
+    chats: list[list[Message]] = [[*call.messages, {"role": "assistant", "content": call.reply}] for call in calls]
+    for call, chat, later in zip(calls, chats, [*chats[1:], []], strict=True):
+        if later[: len(chat)] != chat:
+            said = [n for n, m in enumerate(chat) if m["role"] == "assistant" and m["content"] in replies]
+            if chance.random() < _kept(call, chat):
+                yield Chat(chat, frozenset(said))
+
+
+def _kept(call: Call, chat: Sequence[Message]) -> float:
+    if call.phase == "log":
+        return _KEPT["log"]
+    return _KEPT["nowhere"] if "nowhere" in chat[-1]["content"] else 1.0
+
+
+def _without_nothing(data: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in data.items() if value is not None}
