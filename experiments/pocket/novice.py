@@ -1,7 +1,7 @@
 """`NoviceCourierPolicy`: the courier of `scripted:courier` with a beginner's memory habits.
 
 It walks, takes and delivers without a fault, and it believes its memory; what it does badly is to keep that
-memory. In PLAN it says first, in a few words, what it needs (`brass lamp`), and before a step where it wants to go
+memory. In PLAN it says first, in a few words, what it needs (`brass lamp`) and whether it `is here`, and before a step where it wants to go
 and where it is (`2,0 from 3,1`): so every decision follows from words that stand just before it, which makes it easy
 to learn. The same request always gets the same reply: chance comes from the request's sampling seed.
 """
@@ -74,7 +74,10 @@ def _reason(prompt: Prompt, operation: Operation) -> str:
     sight = read_sight(prompt.observation)
     if sight is None or sight.order is None:
         return ""
-    needed = "" if prompt.asked else f"{sight.order[1] if sight.carrying else sight.order[0]}\n"
+    wanted = sight.order[1] if sight.carrying else sight.order[0]
+    if operation.args[0] in ("take", "deliver"):
+        return f"{wanted} is here\n"
+    needed = "" if prompt.asked else f"{wanted}\n"
     if operation.args[0] not in _MOVES:
         return needed
     return f"{needed}{_aim(prompt, sight)} from {sight.place[0]},{sight.place[1]}\n"

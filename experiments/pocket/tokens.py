@@ -65,6 +65,7 @@ _PHRASES = (
     ", no ",
     " from ",
     " gone from ",
+    " is here\n",
     "nowhere",
     "hands: free or full",
     "walk: one more step",
