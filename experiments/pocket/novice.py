@@ -1,9 +1,9 @@
 """`NoviceCourierPolicy`: the courier of `scripted:courier` with a beginner's memory habits.
 
 It walks, takes and delivers without a fault, and it believes its memory; what it does badly is to keep that
-memory. In PLAN it says first, in a few words, what it needs (`brass lamp`) and whether it `is here`, and before a step where it wants to go
-and where it is (`2,0 from 3,1`): so every decision follows from words that stand just before it, which makes it easy
-to learn. The same request always gets the same reply: chance comes from the request's sampling seed.
+memory. In PLAN it says first what it needs (`brass lamp`) and whether that `is here`, and before a step where it
+wants to go and where it is (`2,0 from 3,1`): so every decision follows from words that stand just before it, which
+makes it easy to learn. The same request always gets the same reply: chance comes from the request's sampling seed.
 """
 
 from __future__ import annotations
