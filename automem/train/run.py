@@ -52,9 +52,9 @@ def _run(command: list[str], log: Path) -> int:
         )
         try:
             return process.wait()
-        except BaseException:
-            _end(process)
-            raise
+        finally:
+            if process.poll() is None:
+                _end(process)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
