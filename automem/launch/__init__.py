@@ -1,0 +1,1 @@
+"""Put whole experiments on a cluster or on this machine."""
