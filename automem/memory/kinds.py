@@ -249,7 +249,7 @@ def write(file: StoredFile, text: str) -> Change:
 
 
 def upsert(file: StoredFile, key: str, text: str, step: int, logic: UpsertLogic | None) -> Change:
-    """The row with this key put, in place if there is one; the scaffold's `logic` may do it its own way."""
+    """The row with this key put at the end, the newest; the scaffold's `logic` may do it its own way."""
     line = row_line(key, text, step, file.parts)
     at = file.find(row(line)[0])
     same = at is not None and identity(file.lines[at]) == identity(line)
@@ -259,7 +259,8 @@ def upsert(file: StoredFile, key: str, text: str, step: int, logic: UpsertLogic 
         return Change((), f"{file.name} holds this row already", repeat=True)
     if at is None:
         return Change((Splice(file.name, len(file.lines), 0, (line,)),), f"new row '{row(line)[0]}' in {file.name}")
-    return Change((Splice(file.name, at, 1, (line,)),), f"row '{row(line)[0]}' of {file.name} updated")
+    put = replace(file, at, [*file.lines[at + 1 :], line])
+    return Change(put, f"row '{row(line)[0]}' of {file.name} updated")
 
 
 def delete(file: StoredFile, key: str) -> Change:

@@ -1,112 +1,112 @@
-"""`NoviceCourierPolicy`: the courier of `scripted:courier` with a beginner's memory habits.
+"""`NoviceCourierPolicy`: a courier with a beginner's memory habits, the teacher of the pocket model.
 
 It walks, takes and delivers without a fault, and it believes its memory; what it does badly is to keep that
-memory. In PLAN it says first what it needs (`brass lamp`) and whether that `is here`, and before a step where it
-wants to go and where it is (`2,0 from 3,1`): so every decision follows from words that stand just before it, which
-makes it easy to learn. The same request always gets the same reply: chance comes from the request's sampling seed.
+memory. LOG writes one fact: the room, its place, what lies there. PLAN says what it needs (`brass lamp`) and
+whether that `is here`; else it asks memory, believes the place in the last line of the answer, and says before a
+step where it goes and where it is (`2,0 from 3,1`): so every decision follows from words that stand just before
+it, which makes it easy to learn. The same request always gets the same reply: chance comes from the request's
+sampling seed.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from random import Random
 
 from automem.grammar import Operation, render
 from automem.models.scripted.base import Prompt
-from automem.models.scripted.courier import CourierPolicy, Sight, read_sight
+from automem.models.scripted.courier import Place, Sight, _tour, _toward, read_sight
 
-_MOVES = ("north", "south", "east", "west")
-_PLACE = re.compile(r"\b\d,\d\b")
+_PLACE = re.compile(r"\b(\d),(\d)\b")
+_CHATTER = (("hands", "free or full"), ("walk", "one more step"), ("house", "all quiet"))
 
 
 @dataclass(frozen=True)
 class Habits:
     """Chances of a beginner's mistakes, each drawn anew at every turn.
 
-    `idle`: a LOG writes nothing at all; `forgets`: a fact is left out of a LOG; `repeats`: one is written
-    twice; `chatter`: a line that is of no use; `skips`: PLAN does not ask memory.
+    `idle`: a LOG writes nothing of use; `repeats`: the fact is written twice; `chatter`: a line that is of no
+    use; `skips`: PLAN does not ask memory.
     """
 
-    idle: float = 0.15
-    forgets: float = 0.25
-    repeats: float = 0.15
+    idle: float = 0.45
+    repeats: float = 0.2
     chatter: float = 0.5
-    skips: float = 0.12
+    skips: float = 0.06
 
 
 class NoviceCourierPolicy:
-    """A `Policy` that plays as `CourierPolicy` and keeps memory as `habits` say."""
+    """A `Policy` that plays Courier and keeps memory as `habits` say."""
 
     def __init__(self, habits: Habits | None = None) -> None:
         self._habits = habits or Habits()
-        self._expert = CourierPolicy()
 
     def reply(self, prompt: Prompt) -> str:
-        """The expert's operations with a beginner's omissions and additions, and the reason for a step."""
+        """One reply of LOG, PLAN or GAMEPLAY; `wait` where the prompt shows no game."""
         chance = Random(f"novice/{prompt.request.sampling_seed}")
-        operations = self._expert.reply(prompt)
+        sight = read_sight(prompt.observation)
         if prompt.phase == "log":
-            return _written(self._log(prompt, operations, chance))
-        if operations[0].name == "SEARCH" and chance.random() < self._habits.skips:
-            operations = self._expert.reply(replace(prompt, offered=frozenset({"ACTION"})))
-        return f"{_reason(prompt, operations[0])}{_written(operations)}"
+            return "\n".join(map(render, self._log(prompt, sight, chance)))
+        if sight is None or sight.order is None:
+            return render(Operation("ACTION", ("wait",)))
+        return self._plan(prompt, sight, chance)
 
-    def _log(self, prompt: Prompt, operations: list[Operation], chance: Random) -> list[Operation]:
-        facts, done = operations[:-1], operations[-1]
-        if not facts or chance.random() < self._habits.idle:
-            return [done]
-        written: list[Operation] = []
-        for fact in facts:
-            if chance.random() >= self._habits.forgets:
-                written += [fact, fact] if chance.random() < self._habits.repeats else [fact]
+    def _log(self, prompt: Prompt, sight: Sight | None, chance: Random) -> list[Operation]:
+        done, written = [Operation("DONE", ())], list[Operation]()
+        kept = _kept_file(prompt, ("UPSERT", "table"), ("APPEND", "log"))
+        if sight is None or kept is None:
+            return done
+        if chance.random() >= self._habits.idle:
+            place = f"{sight.place[0]},{sight.place[1]}"
+            fact = _write(*kept, sight.room, f"{place}: {', '.join(sight.here) or 'nothing'}")
+            written += [fact, fact] if chance.random() < self._habits.repeats else [fact]
         if chance.random() < self._habits.chatter:
-            written.append(_chatter(facts[0], chance))
-        return [*written, done]
+            written.append(_write(*kept, *chance.choice(_CHATTER)))
+        return written + done
+
+    def _plan(self, prompt: Prompt, sight: Sight, chance: Random) -> str:
+        assert sight.order is not None
+        parcel, room = sight.order
+        wanted, at_hand = (room, [sight.room]) if sight.carrying else (parcel, sight.here)
+        if wanted in at_hand:
+            return _act(f"{wanted} is here", "deliver" if sight.carrying else "take")
+        said = "" if prompt.asked else f"{wanted}\n"
+        asks = not prompt.asked and chance.random() >= self._habits.skips
+        told = sight.news[1] if sight.news and sight.news[0] == wanted else None
+        if asks and told is None and (kept := _kept_file(prompt, ("SEARCH", "table"), ("SEARCH", "log"))):
+            return f"{said}{render(Operation('SEARCH', (kept[1], wanted)))}"
+        return said + _step(sight, told or _last_place(prompt.results, wanted))
 
 
-def _written(operations: list[Operation]) -> str:
-    return "\n".join(render(operation) for operation in operations)
+def _kept_file(prompt: Prompt, *ways: tuple[str, str]) -> tuple[str, str] | None:
+    """Operation and file of the first way whose operation is offered on a file of its kind."""
+    for operation, kind in ways:
+        file = prompt.file(kind)
+        if operation in prompt.offered and file:
+            return operation, file.name
+    return None
 
 
-def _reason(prompt: Prompt, operation: Operation) -> str:
-    """What is needed, in the first reply of a PLAN; before a step, where to and from where."""
-    sight = read_sight(prompt.observation)
-    if sight is None or sight.order is None:
-        return ""
-    wanted = sight.order[1] if sight.carrying else sight.order[0]
-    if operation.args[0] in ("take", "deliver"):
-        return f"{wanted} is here\n"
-    needed = "" if prompt.asked else f"{wanted}\n"
-    if operation.args[0] not in _MOVES:
-        return needed
-    return f"{needed}{_aim(prompt, sight)} from {sight.place[0]},{sight.place[1]}\n"
+def _write(operation: str, file: str, name: str, text: str) -> Operation:
+    if operation == "UPSERT":
+        return Operation("UPSERT", (file, name, text))
+    return Operation("APPEND", (file, f"{name} at {text}"))
 
 
-def _aim(prompt: Prompt, sight: Sight) -> str:
-    """Where the ordered parcel, or its room, should be by the news or by what memory answered."""
-    assert sight.order is not None
-    wanted = sight.order[1] if sight.carrying else sight.order[0]
-    if sight.news and sight.news[0] == wanted:
-        return f"{sight.news[1][0]},{sight.news[1][1]}"
-    told = [line for line in "\n".join(prompt.results).splitlines() if wanted in line and _PLACE.search(line)]
-    seen = [line for line in told if f"no {wanted}" not in line]
-    if not seen:
-        return "nowhere"
-    place = _PLACE.findall(seen[-1])[0]
-    gone = any(place in line and _newer(line, seen[-1], told) for line in told if line not in seen)
-    return f"{place} gone" if gone else place
+def _last_place(results: tuple[str, ...], wanted: str) -> Place | None:
+    """The first place in the last line of the answer that names what is wanted."""
+    lines = [line.partition(": ")[2] for line in "\n".join(results).splitlines()]
+    found = [place for line in lines if wanted in line and (place := _PLACE.search(line))]
+    return (int(found[-1][1]), int(found[-1][2])) if found else None
 
 
-def _newer(line: str, other: str, lines: list[str]) -> bool:
-    """Whether one line of an answer is newer: by the steps of a table's rows, else by their order."""
-    steps = [int(found[1]) if (found := re.search(r"step (\d+)", text)) else 0 for text in (line, other)]
-    return (steps[0], lines.index(line)) > (steps[1], lines.index(other))
+def _step(sight: Sight, aim: Place | None) -> str:
+    """A step towards a place; on the tour through all rooms where there is none, or where it is this one."""
+    said = f"{aim[0]},{aim[1]}" if aim else "nowhere"
+    step = _toward(sight.place, aim) if aim and aim != sight.place else _tour(sight.place, sight.grid)
+    return _act(f"{said} from {sight.place[0]},{sight.place[1]}", step)
 
 
-def _chatter(fact: Operation, chance: Random) -> Operation:
-    """Something that no order will ever ask for."""
-    key, text = chance.choice([("hands", "free or full"), ("walk", "one more step"), ("house", "all quiet")])
-    if fact.name == "UPSERT":
-        return Operation("UPSERT", (fact.args[0], key, text))
-    return Operation("APPEND", (fact.args[0], f"{key}: {text}"))
+def _act(reason: str, action: str) -> str:
+    return f"{reason}\n{render(Operation('ACTION', (action,)))}"

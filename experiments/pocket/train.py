@@ -189,7 +189,7 @@ def token_kinds(tokenizer: Tokenizer) -> dict[str, set[int]]:
     words = tokenizer.get_vocab()
     return {
         "actions": {words[word] for word in ("north", "south", "east", "west", "take", "deliver")},
-        "decisions": {words[word] for word in ("<|SEARCH|>", "<|ACTION|>", " from ", " gone from ", "nowhere")},
+        "decisions": {words[word] for word in ("<|SEARCH|>", "<|ACTION|>", " from ", "nowhere")},
         "places": {number for word, number in words.items() if re.fullmatch(r"\d,\d", word)},
     }
 

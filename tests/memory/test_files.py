@@ -61,7 +61,7 @@ def test_newest_rows_are_those_written_last():
     for step, key in enumerate(["a", "b", "c", "a"]):
         do(mem, "UPSERT", "map.txt", f"place {key}", f"seen {step}", step=step)
     shown = do(mem, "SEARCH", "map.txt", "place").text.splitlines()
-    assert shown[1:] == ["1: place a | seen 3 | step 3", "3: place c | seen 2 | step 2"]
+    assert shown[1:] == ["2: place c | seen 2 | step 2", "3: place a | seen 3 | step 3"]
 
 
 def test_count():

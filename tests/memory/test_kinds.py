@@ -130,12 +130,12 @@ def test_any_text_is_written_by_at_most_one_splice(old, new):
 # --- table
 
 
-def test_a_row_is_put_in_place():
+def test_a_row_is_put_at_the_end():
     mem = memory(TABLE, map="# map")
     for key, text in [("1,2", "tree"), ("(x=3, y=4)", "water"), ("1 2", "stump")]:
         assert do(mem, "UPSERT", "map.txt", key, text, step=7).changed
-    assert mem.text("map.txt") == "# map\n1,2 | stump | step 7\n3,4 | water | step 7"
-    assert mem.take_journal()[-1] == Splice("map.txt", 1, 1, ("1,2 | stump | step 7",))
+    assert mem.text("map.txt") == "# map\n3,4 | water | step 7\n1,2 | stump | step 7"
+    assert mem.take_journal()[-1] == Splice("map.txt", 1, 2, ("3,4 | water | step 7", "1,2 | stump | step 7"))
 
 
 def test_the_same_row_again_changes_nothing():
