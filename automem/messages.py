@@ -8,7 +8,8 @@ from typing import Literal, NotRequired
 from typing_extensions import TypedDict
 
 Role = Literal["memory", "gameplay"]
-Phase = Literal["log", "plan", "gameplay"]
+#: `summary` comes first in a step, where the policy `summary` has taken steps out of the prompt.
+Phase = Literal["summary", "log", "plan", "gameplay"]
 
 
 class ToolCall(TypedDict):

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from automem.agent.context import History, KeptSteps, LastSteps, Shown
+from automem.agent.context import History, KeptSteps, LastSteps, Shown, Summary
 from automem.agent.gameplay import gameplay
 from automem.agent.log import log
 from automem.agent.plan import plan
+from automem.agent.summary import summarise
 from automem.agent.turn import Setting, Spent, Turn, Worker, system_prompt, turn_variables
 from automem.episode import EpisodeSpec
 from automem.errors import ScaffoldFailure
@@ -85,6 +86,7 @@ class Agent:
         evictions = [_told(gone) for gone in self.history.evicted]
         variables = turn_variables(setting, observation, state, history)
         turn = Turn(setting, history["step"], variables)
+        await summarise(turn)
         variables["blocks"] = await self._observe(state, history)
         if turn.step > 0 and turn.offered("log"):
             await log(turn)
@@ -101,6 +103,8 @@ class Agent:
 
     def record(self, step: Step, state: dict[str, Any], after: str, after_state: dict[str, Any]) -> None:
         """Take note of a step that was played (or replayed) and of the observation and state after it."""
+        if self.history.summary is not None:
+            self.history.summary.take(step.calls)
         self.history.record(
             observation=step.observation,
             state=state,
@@ -149,9 +153,11 @@ def make_shown(scaffold: Scaffold) -> Shown:
         return LastSteps(scaffold.spec.budget.history)
     policy = make_policy(context.policy, _scorer(scaffold, context.policy))
     budget = UNLIMITED if context.budget is None else context.budget
-    evictor = Evictor(policy, Limits(budget=budget, keep_last=context.keep_last))
+    summary = Summary(int(context.summary * budget)) if context.policy == "summary" else None
+    # The summary is paid from the budget of what it stands for.
+    evictor = Evictor(policy, Limits(budget=budget - (summary.limit if summary else 0), keep_last=context.keep_last))
     archive = Archive(make_search(context.search)) if scaffold.spec.operations.offers("RECALL") else None
-    return KeptSteps(evictor, archive, context.recall)
+    return KeptSteps(evictor, archive, context.recall, summary)
 
 
 def _scorer(scaffold: Scaffold, policy: str) -> Scorer | MlpScorer | None:

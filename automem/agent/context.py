@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import OrderedDict, deque
+from collections.abc import Iterable
 from itertools import islice
 from typing import Any, Protocol
 
@@ -10,6 +12,7 @@ from automem.evict.archive import RECALLED, Archive, Recalled
 from automem.evict.counting import approximate_tokens
 from automem.evict.evictor import Evicted, Evictor
 from automem.evict.units import Unit, step_text
+from automem.trace import Call
 
 #: Positions whose visits are remembered, and how many of the latest are shown.
 _VISITS_KEPT = 4096
@@ -19,8 +22,46 @@ _VISITS_SHOWN = 64
 PastStep = dict[str, Any]
 
 
+class Summary:
+    """What stands for the steps that left: the `text` so far, and the steps `leaving` that are not in it yet."""
+
+    _HEADING = "# Summary of steps that are no longer shown"
+
+    def __init__(self, limit: int) -> None:
+        """`limit`: tokens that it may have as it is shown; what is longer is cut behind its last whole line."""
+        self.limit = limit
+        self.text = ""
+        self.leaving: list[PastStep] = []
+
+    def take(self, calls: Iterable[Call]) -> None:
+        """Let the calls of a step write it anew; a blank reply leaves it as it was."""
+        for call in calls:
+            if call.phase == "summary":
+                self.text = self._cut(call.reply.strip()) or self.text
+                self.leaving = []
+
+    def shown(self) -> str:
+        """What stands above a prompt; empty as long as there is no summary."""
+        return f"{self._quoted(self.text)}\n\n" if self.text else ""
+
+    def _cut(self, text: str) -> str:
+        def tokens(end: int) -> int:
+            return approximate_tokens(self._quoted(text[:end]))
+
+        if tokens(len(text)) <= self.limit:
+            return text
+        end = max(0, bisect_right(range(len(text) + 1), self.limit, key=tokens) - 1)
+        return text[:end].rpartition("\n")[0] or text[:end]
+
+    def _quoted(self, text: str) -> str:
+        """With marks, so that nothing in it passes for a heading."""
+        return "\n".join([self._HEADING, *(f"> {line}" for line in text.splitlines())])
+
+
 class Shown(Protocol):
-    """Which past steps prompts and logic see."""
+    """Which past steps prompts and logic see; `summary` stands for those that left, where there is one."""
+
+    summary: Summary | None
 
     def add(self, step: PastStep) -> list[Evicted]:
         """Take note of a step; returns what is evicted for it."""
@@ -37,6 +78,8 @@ class Shown(Protocol):
 
 class LastSteps:
     """The last so many steps."""
+
+    summary: Summary | None = None
 
     def __init__(self, keep: int) -> None:
         self._steps: deque[PastStep] = deque(maxlen=keep)
@@ -57,8 +100,15 @@ class LastSteps:
 class KeptSteps:
     """The steps that an eviction policy keeps under a token budget (LRE, section 2: one step is one unit)."""
 
-    def __init__(self, evictor: Evictor, archive: Archive | None = None, recall: int = RECALLED) -> None:
-        """`archive` takes in what is evicted; `recall` is how many steps of it come back at a time."""
+    def __init__(
+        self,
+        evictor: Evictor,
+        archive: Archive | None = None,
+        recall: int = RECALLED,
+        summary: Summary | None = None,
+    ) -> None:
+        """`archive` and `summary` take in what is evicted; `recall` is how many steps come back at a time."""
+        self.summary = summary
         self._evictor = evictor
         self._archive = archive
         self._recall = recall
@@ -73,8 +123,9 @@ class KeptSteps:
         before = len(self._evictor.archive)
         self._evictor(self._units)
         evicted = self._evictor.archive[before:]
-        for gone in evicted:
-            del self._steps[gone.unit.index]
+        left = [self._steps.pop(gone.unit.index) for gone in evicted]
+        if self.summary is not None:
+            self.summary.leaving += left
         if self._archive is not None:
             self._archive.add(evicted)
         return evicted
@@ -102,6 +153,11 @@ class History:
         self._visits: OrderedDict[str, int] = OrderedDict()
         self._unchanged = 0
         self.step = 0
+
+    @property
+    def summary(self) -> Summary | None:
+        """What stands for the steps that left, with the policy `summary`."""
+        return self._shown.summary
 
     def start(self, state: dict[str, Any]) -> None:
         """Take note of where the episode starts."""

@@ -98,16 +98,19 @@ class Turn:
 
     def offered(self, phase: Phase) -> list[str]:
         """The operations that `phase` offers."""
-        offered: list[str] = getattr(self.setting.scaffold.spec.operations, phase)
+        offered: list[str] = [] if phase == "summary" else getattr(self.setting.scaffold.spec.operations, phase)
         return offered
 
     def prompt(self, phase: Phase) -> str:
         """The user text that opens `phase`."""
         variables = {**self.variables, "phase": phase, "operations": self.offered(phase)}
+        if phase == "summary" and (summary := self.setting.history.summary):
+            variables |= {"leaving": summary.leaving, "limit": summary.limit}
         return self.setting.prompts.render(f"{phase}.j2", variables, self.step)
 
     def opening(self, phase: Phase) -> list[Message]:
-        """The messages that open a fresh conversation: system, example turns, prompt."""
+        """The messages that open a fresh conversation: system, example turns, summary and prompt."""
+        summary = self.setting.history.summary
         examples: list[Message] = []
         for turn in self.setting.scaffold.spec.examples.get(phase, []):
             examples.append({"role": "user", "content": turn.user})
@@ -115,7 +118,7 @@ class Turn:
         return [
             {"role": "system", "content": self.setting.system},
             *examples,
-            {"role": "user", "content": self.prompt(phase)},
+            {"role": "user", "content": (summary.shown() if summary else "") + self.prompt(phase)},
         ]
 
 
@@ -220,7 +223,7 @@ class Conversation:
             call=number,
             sampling_seed=spec.sampling_seed(turn.step, number),
             tools=tool_schemas(offered) if scaffold.dialect == "tools" else (),
-            grammar=reply_pattern(offered, literal) if scaffold.constrained else None,
+            grammar=reply_pattern(offered, literal) if scaffold.constrained and offered else None,
         )
 
     def _record(self, sent: list[Message], completion: Completion) -> Call:

@@ -99,7 +99,7 @@ def export(
         Form, typer.Option("--format", help="sft: a row for each model call; sharegpt: the rows of a dataset.")
     ] = Form.SFT,
     role: Annotated[str | None, typer.Option(help="Only calls of this role: memory or gameplay.")] = None,
-    phase: Annotated[str | None, typer.Option(help="Only calls of this phase: log, plan or gameplay.")] = None,
+    phase: Annotated[str | None, typer.Option(help="Only calls of this phase: log, plan, gameplay or summary.")] = None,
 ) -> None:
     """Write the model calls as chat rows for training, verbatim."""
     from automem.errors import UsageError

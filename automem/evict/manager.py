@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from automem.errors import UsageError
 from automem.evict.archive import RECALLED, Archive, Recalled
 from automem.evict.counting import MESSAGE_TOKENS, Count, approximate_tokens
 from automem.evict.evictor import Evicted, Evictor, Limits
@@ -40,7 +41,12 @@ class ContextManager:
 
         `store` takes in what is evicted, of one conversation after the other; None: each has its own. `summarise`
         writes what is evicted, with the summary so far before it, as one short text, which is pinned in its place.
+
+        Raises:
+            UsageError: the policy is `summary`, and there is no `summarise`.
         """
+        if policy.name == "summary" and summarise is None:
+            raise UsageError("the policy summary needs somebody who writes it", "give summarise=, a text to a text")
         self._policy = policy
         self._limits = limits
         self._count = count

@@ -20,6 +20,9 @@ from automem.errors import ScaffoldFailure
 from automem.memory.files import Memory
 from automem.scaffold.template import BoundedEnvironment
 
+#: `prompts/summary.j2` of scaffolds that have none of their own; it sees `leaving` and `limit` besides.
+_SUMMARY = '{% include "automem/summary.j2" %}'
+
 #: What a template at fault may raise, when it is parsed, compiled or rendered.
 _RAISED = (
     TemplateError,
@@ -58,7 +61,7 @@ class Prompts:
 
     def __init__(self, scaffold: str, sources: Mapping[str, str]) -> None:
         self._scaffold = scaffold
-        self._environment = BoundedEnvironment({**_partials(), **sources})
+        self._environment = BoundedEnvironment({**_partials(), "summary.j2": _SUMMARY, **sources})
         self._templates: dict[str, Template] = {}
 
     def render(self, name: str, variables: Mapping[str, Any], step: int) -> str:

@@ -1,7 +1,7 @@
 """`Scaffold`: a folder of text that says how the agent keeps and uses its memory.
 
 scaffold.yaml     files, operations offered per phase, budgets, plan: merged | handoff
-prompts/          system.j2 log.j2 plan.j2 gameplay.j2 and partials
+prompts/          system.j2 log.j2 plan.j2 gameplay.j2 summary.j2 and partials
 memory/           initial contents of files
 logic.py          optional: pure functions, run in the sandbox
 CHANGES.md        what this version changed and why
@@ -86,12 +86,13 @@ class Context(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    policy: str = Field("window", description="Eviction policy: full, window, lru, tfidf, bm25, embedding, lre, mlp.")
+    policy: str = Field("window", description="full, window, lru, tfidf, bm25, embedding, summary, lre or mlp.")
     scorer: str | None = Field(
         None, description="File of the fitted scorer (policies lre and mlp), taken into the scaffold."
     )
     budget: int | None = Field(None, ge=0, description="Tokens of the old history; null: unlimited.")
     keep_last: int = Field(5, ge=1, description="The latest steps that always stay.")
+    summary: float = Field(0.25, gt=0, lt=1, description="Share of the budget for the summary (policy summary).")
     search: Literal["bm25", "embedding"] = Field("bm25", description="How RECALL finds what was evicted.")
     recall: int = Field(3, ge=1, le=32, description="Steps that one RECALL shows at most.")
 
@@ -99,6 +100,8 @@ class Context(BaseModel):
     def _scorer_for_learned(self) -> Context:
         if (self.policy in ("lre", "mlp")) != (self.scorer is not None):
             raise ValueError("a scorer goes with the policies lre and mlp, and with no other")
+        if self.policy == "summary" and not self.budget:
+            raise ValueError("the policy summary needs a budget: without one nothing is left out")
         return self
 
 

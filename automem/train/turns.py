@@ -98,9 +98,9 @@ def episodes(runs: Sequence[RunFolder]) -> Iterator[Episode]:
 
 
 def turns(step: Step) -> Iterator[Turn]:
-    """The memory turns of a step."""
+    """The memory turns of a step; a summary of what left the prompt has no operation on memory and is none."""
     for number, call in enumerate(step.calls):
-        if call.role == "memory" or _only_consults(call):
+        if (call.role == "memory" and call.phase != "summary") or _only_consults(call):
             yield Turn(step.t, number, call)
 
 

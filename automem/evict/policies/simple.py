@@ -31,6 +31,17 @@ class Window:
         return [float(unit.index) for unit in units]
 
 
+class Summary(Window):
+    """Keeps the newest in half of the room, so that a model is not asked to summarise the rest at every step."""
+
+    name = "summary"
+
+    @staticmethod
+    def fill(scores: Sequence[float], costs: Sequence[int], budget: int) -> list[int]:
+        """The longest end of the history that fits half of `budget`."""
+        return newest(scores, costs, budget // 2)
+
+
 class LeastRecentlyUsed:
     """Keeps what was used last. A unit is used when it comes, and when an identifier that it brought is mentioned."""
 

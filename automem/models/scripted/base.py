@@ -13,11 +13,12 @@ from automem.grammar import Malformed, Operation, parse, parse_tool_calls, rende
 from automem.messages import Message, Phase
 from automem.models.base import Completion, Request, estimate_usage
 
-_HEADING = re.compile(r"^# (Observation|Memory|Actions|LOG|PLAN|GAMEPLAY)\b.*$", re.MULTILINE)
+_HEADING = re.compile(r"^# (Observation|Memory|Actions|LOG|PLAN|GAMEPLAY|SUMMARY)\b.*$", re.MULTILINE)
 _FILE = re.compile(r"^- (\S+) \((\w+), (\d+) \w+\)", re.MULTILINE)
 _ACTION = re.compile(r"^- (.+?)( \(default\))?$", re.MULTILINE)
 _OFFERED = re.compile(r"^Operations now: (.+?)\.?$", re.MULTILINE)
 _HANDOFF = re.compile(r"^# GAMEPLAY\b", re.MULTILINE)
+_STEP = re.compile(r"^# Step (\d+)$")
 _RESULT = re.compile(r"^\[\d+\] ", re.MULTILINE)
 
 
@@ -70,7 +71,8 @@ class ScriptedModel:
 
     async def generate(self, messages: Sequence[Message], request: Request) -> Completion:
         """Answer with the policy's operations, in the dialect that the request asks for."""
-        operations = self._policy.reply(read_prompt(messages, request))
+        prompt = read_prompt(messages, request)
+        operations = first_lines(messages) if prompt.phase == "summary" else self._policy.reply(prompt)
         if isinstance(operations, str):
             return Completion(operations, estimate_usage(messages, operations))
         if request.tools:
@@ -86,6 +88,24 @@ class ScriptedModel:
 def pick(count: int, *of: int) -> int:
     """A number below `count` that looks random but follows from `of`."""
     return crc32(repr(of).encode()) % count
+
+
+def leaving(messages: Sequence[Message]) -> list[str]:
+    """The lines that a summary is to be made of: those of the summary so far, then those of the steps that leave."""
+    lines = messages[-1]["content"].partition("\n# SUMMARY")[0].splitlines()
+    return [line.removeprefix("> ") for line in lines]
+
+
+def first_lines(messages: Sequence[Message]) -> str:
+    """A summary without a plan: how each step began and what was done, the newest sixty lines."""
+    kept = []
+    lines = leaving(messages)
+    for before, line in zip(["", *lines], lines, strict=False):
+        if step := _STEP.match(before):
+            kept.append(f"Step {step[1]}: {line}")
+        elif line.startswith(("Step ", "You did: ")):
+            kept.append(line)
+    return "\n".join(kept[-60:])
 
 
 def read_prompt(messages: Sequence[Message], request: Request) -> Prompt:
@@ -137,6 +157,8 @@ def _phase(text: str) -> Phase | None:
                 found.append("plan")
             case "GAMEPLAY":
                 found.append("gameplay")
+            case "SUMMARY":
+                found.append("summary")
     return found[-1] if found else None
 
 

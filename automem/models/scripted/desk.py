@@ -15,14 +15,15 @@ from dataclasses import dataclass
 
 from automem.grammar import Operation
 from automem.messages import Message
-from automem.models.base import Completion, Request
-from automem.models.scripted.base import Prompt, ScriptedModel
+from automem.models.base import Completion, Request, estimate_usage
+from automem.models.scripted.base import Prompt, ScriptedModel, leaving, read_prompt
 
 _REQUEST = re.compile(r"^Request \d+ of \d+: (?:open a case for|(attach) the (\w+) of|(\w+) the case of) (.+)\.$", re.M)
 _PAGE = re.compile(r"^Register, page (\d+) of (\d+)\.$", re.M)
 _NEEDS = re.compile(r"(\w+(?:, \w+)*): with the token of (\w+)\.")
 _RULES_END = "\nGoal: "
 _PASSWORD = "Your password: "
+_LABELS = ("Token for ", "Case of ", "Folder of ", _PASSWORD)
 _REFUSED = "error: the token is not valid for "
 
 
@@ -42,8 +43,12 @@ class DeskModel(ScriptedModel):
         super().__init__("desk", DeskPolicy(""))
 
     async def generate(self, messages: Sequence[Message], request: Request) -> Completion:
-        """Answer with one command."""
-        policy = DeskPolicy("\n".join(message["content"] for message in messages))
+        """Answer with one command, or with a summary of what commands may need."""
+        if read_prompt(messages, request).phase == "summary":
+            text = summary(leaving(messages))
+            return Completion(text, estimate_usage(messages, text))
+        # The marks of a summary are no part of its lines.
+        policy = DeskPolicy("\n".join(message["content"] for message in messages).replace("\n> ", "\n"))
         return await ScriptedModel("desk", policy).generate(messages, request)
 
 
@@ -63,6 +68,17 @@ class DeskPolicy:
             if recalled not in prompt.asked:
                 return [recalled]
         return [Operation("ACTION", (wanted,))]
+
+
+def summary(lines: Sequence[str]) -> str:
+    """The lines by which commands are written, of each label the latest: tokens, cases, folders, the password."""
+    kept: dict[str, str] = {}
+    for line in lines:
+        if line.startswith(_LABELS):
+            label = line.partition(": ")[0]
+            kept.pop(label, None)
+            kept[label] = line
+    return "\n".join(kept.values())
 
 
 def command(context: str, observation: str) -> str:
