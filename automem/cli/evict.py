@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from automem.cli.choosing import EPISODE, chosen
 from automem.cli.evict_bench import bench
 
 if TYPE_CHECKING:
@@ -97,19 +98,24 @@ def evaluate(
 ) -> None:
     """Play the same episodes with each policy at one budget; the same command again resumes."""
     from automem.config import parse_seeds
+    from automem.evict.policies.base import make
     from automem.play.folder import RunFolder
     from automem.results import eviction
 
     base = RunFolder.read(run)
-    chosen = parse_seeds(seeds)
+    to_play = parse_seeds(seeds)
     tokens = _tokens(budget, base)
-    if shared := sorted(set(chosen) & set(base.config.seeds)):
+    names = [policy.strip() for policy in policies.split(",")]
+    for name in names:
+        # What is wrong with the last one is said before the first one is played.
+        make(name)
+    if shared := sorted(set(to_play) & set(base.config.seeds)):
         told = f"warning: seeds from {shared[0]} on were played in {run} too; a scorer fitted there has seen them"
         print(told, file=sys.stderr)
     rows = []
-    for policy in policies.split(","):
-        folder = _play(base, policy.strip(), tokens, keep_last, chosen, jobs, out or Path(f"{run}-evict"))
-        rows.append(eviction.policy_row(policy.strip(), None if policy == "full" else tokens, folder))
+    for name in names:
+        folder = _play(base, name, tokens, keep_last, to_play, jobs, out or Path(f"{run}-evict"))
+        rows.append(eviction.policy_row(name, None if name == "full" else tokens, folder))
     print(eviction.to_json(rows) if as_json else eviction.to_markdown(rows))
 
 
@@ -117,7 +123,7 @@ def evaluate(
 def explain(
     scorer: Annotated[Path, typer.Argument(help="File of a scorer.")],
     run: Annotated[Path, typer.Argument(help="Run folder.")],
-    episode: Annotated[str | None, typer.Option(help="Episode id or seed.")] = None,
+    episode: Annotated[str | None, typer.Option(help=EPISODE)] = None,
     step: Annotated[int | None, typer.Option(min=0, help="The history before this step. [all of it]")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
@@ -128,12 +134,12 @@ def explain(
     from automem.text import printable
 
     folder = RunFolder.read(run)
-    spec = folder.find(episode) if episode is not None else folder.config.specs()[0]
+    spec = chosen(folder, episode)
     rows = explained(load_scorer(scorer), folder.trace_path(spec), step)
     if as_json:
-        print(json.dumps({"episode": spec.id, "rows": rows}, indent=2))
+        print(json.dumps({"episode": spec.id, "seed": spec.seed, "rows": rows}, indent=2))
         return
-    print(f"{spec.env}/{spec.task} seed {spec.seed}: {len(rows)} past steps, best first")
+    print(f"{spec.env}/{spec.task} seed {spec.seed} ({spec.id}): {len(rows)} past steps, best first")
     for row in rows:
         gone = f"evicted at step {row['evicted']}" if row["evicted"] is not None else "kept"
         print(
@@ -160,13 +166,15 @@ def _tokens(budget: str, base: RunFolder) -> int:
     from automem.results.eviction import history_tokens
 
     number, percent = budget.removesuffix("%"), budget.endswith("%")
-    if not number.replace(".", "", 1).isdecimal() or not float(number):
-        raise UsageError(f"--budget '{budget}' is neither a number of tokens nor a share", "write 2048 or 25%")
+    value = float(number) if number.replace(".", "", 1).isdecimal() else 0.0
+    if value < 1e-9 or value > (100 if percent else 1e12):
+        told = f"--budget '{budget[:80]}' is neither tokens, more than 0, nor a share, up to 100%"
+        raise UsageError(told, "write 2048 or 25%")
     if not percent:
-        return int(float(number))
+        return max(1, int(value))
     if not list(base.finished()):
         raise UsageError(f"{base.path} has no finished episode to take a share of", "play it first")
-    return round(history_tokens(base) * float(number) / 100)
+    return max(1, round(history_tokens(base) * value / 100))
 
 
 def _play(

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from automem.cli.choosing import EPISODE, chosen
+
 if TYPE_CHECKING:
     from automem.trace import Call, Step
 
@@ -50,9 +52,7 @@ def list_traces(
 def show(
     source: Annotated[Path, typer.Argument(help="Run folder or trace file.")],
     step: Annotated[int | None, typer.Option(min=0, help="Only this step, with its prompts in full.")] = None,
-    episode: Annotated[
-        str | None, typer.Option(help="Episode of a run folder: its id, seed or TASK/SEED. [the first]")
-    ] = None,
+    episode: Annotated[str | None, typer.Option(help=EPISODE)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Whole steps as JSON lines.")] = False,
 ) -> None:
     """What the agent saw, wrote and did, step by step."""
@@ -125,7 +125,7 @@ def _trace_file(source: Path, episode: str | None) -> Path:
             raise UsageError(f"--episode {episode}: {source} is the trace of one episode", "name the run folder")
         return source
     folder = RunFolder.read(source)
-    return folder.trace_of(folder.config.specs()[0].id if episode is None else episode)
+    return folder.trace_path(chosen(folder, episode))
 
 
 def _print_step(step: Step, in_full: bool) -> None:

@@ -73,7 +73,7 @@ def load_scorer(path: Path) -> Scorer:
     try:
         return read_scorer(path.read_text(encoding="utf-8"), str(path))
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read the scorer {path}: {error}") from error
+        raise UsageError(f"cannot read the scorer {path}: {error}", "make one: automem evict fit") from error
 
 
 def read_scorer(text: str, source: str) -> Scorer:

@@ -13,6 +13,7 @@ from io import RawIOBase
 from pathlib import Path
 from typing import Any
 
+from automem.agent.agent import make_shown
 from automem.display import Display, run_display
 from automem.episode import EpisodeSpec
 from automem.errors import RunError
@@ -50,10 +51,13 @@ def play_run(
     """Play, or go on with, the run of `config` in the folder `out`.
 
     Raises:
-        UsageError: `out` holds another run, or is being written by another process.
+        UsageError: `out` holds another run, or is being written by another process, or the policy of the
+            scaffold's `context` cannot be made.
         RunError: the folder cannot be written.
         KeyboardInterrupt: ^C or SIGTERM; everything played so far is on the disk.
     """
+    # A policy that cannot be made is told before anything is written.
+    make_shown(scaffold)
     record = provenance.record(config.env)
     with writing_run(out, config, record, redo) as (folder, attempt):
         _warn_of_other_code(folder, record)

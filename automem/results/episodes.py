@@ -68,8 +68,14 @@ def _needed(steps: Sequence[Step]) -> set[int]:
 
 
 def explained(scorer: Scorer, path: Path, before: int | None) -> list[dict[str, Any]]:
-    """Every step of a trace (those before step `before`) with its score and what made it, best first."""
+    """Every step of a trace (those before step `before`) with its score and what made it, best first.
+
+    Raises:
+        UsageError: the trace has no step `before`.
+    """
     steps = list(TraceReader(path).steps())
+    if before is not None and before >= len(steps):
+        raise UsageError(f"{path} has no step {before}", f"it has {len(steps)}, counted from 0")
     evicted = {gone["step"]: step.t for step in steps for gone in step.evictions}
     units = units_from_steps(steps[:before])
     if not units:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,14 +17,17 @@ from automem.trace import TraceReader
 
 @dataclass(frozen=True)
 class PolicyRow:
-    """One policy: success, steps, and tokens of whole prompts (`peak` and `mean` over calls, mean of episodes)."""
+    """One policy: success, steps, and tokens of whole prompts (`peak` and `mean` over calls, mean of episodes).
+
+    `failures` counts the episodes that are in no mean, by kind.
+    """
 
     policy: str
     budget: int | None
     mean: float | None
     se: float | None
     n: int
-    failed: int
+    failures: Mapping[str, int]
     solved: float | None
     steps: float | None
     peak_tokens: float | None
@@ -56,7 +60,7 @@ def policy_row(policy: str, budget: int | None, run: RunFolder) -> PolicyRow:
         mean=mean(progress),
         se=standard_error(progress),
         n=len(progress),
-        failed=len(run.config.specs()) - len(progress),
+        failures=_failures(run),
         solved=mean([float(value == 1.0) for value in progress]),
         steps=mean([float(result.steps) for _, result in finished]),
         peak_tokens=mean([float(max(prompts, default=0)) for prompts, _ in sizes]),
@@ -64,6 +68,12 @@ def policy_row(policy: str, budget: int | None, run: RunFolder) -> PolicyRow:
         calls=mean([float(len(prompts)) for prompts, _ in sizes]),
         evicted=mean([float(evicted) for _, evicted in sizes]),
     )
+
+
+def _failures(run: RunFolder) -> dict[str, int]:
+    results = [run.result(spec) for spec in run.config.specs()]
+    owed = [result for result in results if result is None or not result.finished]
+    return dict(Counter("unfinished" if result is None else str(result.failure) for result in owed))
 
 
 def _prompts(path: Path) -> tuple[list[int], int]:
@@ -77,7 +87,7 @@ def _prompts(path: Path) -> tuple[list[int], int]:
 
 def to_json(rows: Sequence[PolicyRow]) -> str:
     """`{"rows": [...]}`."""
-    return json.dumps({"rows": [asdict(row) for row in rows]}, indent=2)
+    return json.dumps({"rows": [{**asdict(row), "failed": sum(row.failures.values())} for row in rows]}, indent=2)
 
 
 def to_markdown(rows: Sequence[PolicyRow]) -> str:
@@ -85,13 +95,14 @@ def to_markdown(rows: Sequence[PolicyRow]) -> str:
     titles = ("policy", "budget", "progress %", "solved %", "n", "failed", "steps", "peak tokens", "mean tokens",
               "calls", "steps evicted")  # fmt: skip
     lines = [f"| {' | '.join(titles)} |", f"|{' --- |' * len(titles)}"]
-    return "\n".join(lines + [f"| {' | '.join(_cells(asdict(row)))} |" for row in rows])
+    return "\n".join(lines + [f"| {' | '.join(_cells(row))} |" for row in rows])
 
 
-def _cells(row: Mapping[str, float | str | None]) -> list[str]:
-    progress = "–" if row["mean"] is None else f"{100 * float(row['mean']):.1f} ± {100 * float(row['se'] or 0):.1f}"
-    solved = "–" if row["solved"] is None else f"{100 * float(row['solved']):.1f}"
-    numbers = [row[key] for key in ("steps", "peak_tokens", "mean_tokens", "calls", "evicted")]
-    told = ["–" if number is None else f"{float(number):,.1f}" for number in numbers]
-    budget = "–" if row["budget"] is None else f"{row['budget']:,}"
-    return [str(row["policy"]), budget, progress, solved, str(row["n"]), str(row["failed"]), *told]
+def _cells(row: PolicyRow) -> list[str]:
+    progress = "–" if row.mean is None else f"{100 * row.mean:.1f} ± {100 * (row.se or 0):.1f}"
+    solved = "–" if row.solved is None else f"{100 * row.solved:.1f}"
+    numbers = (row.steps, row.peak_tokens, row.mean_tokens, row.calls, row.evicted)
+    told = ["–" if number is None else f"{number:,.1f}" for number in numbers]
+    budget = "–" if row.budget is None else f"{row.budget:,}"
+    failed = ", ".join(f"{count} {kind}" for kind, count in row.failures.items()) or "0"
+    return [row.policy, budget, progress, solved, str(row.n), failed, *told]

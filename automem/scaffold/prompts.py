@@ -18,7 +18,7 @@ from jinja2 import Template, TemplateError, TemplateNotFound, TemplateSyntaxErro
 
 from automem.errors import ScaffoldFailure
 from automem.memory.files import Memory
-from automem.scaffold.template import BoundedEnvironment
+from automem.scaffold.template import BoundedEnvironment, PromptTooLong
 
 #: `prompts/summary.j2` of scaffolds that have none of their own; it sees `leaving` and `limit` besides.
 _SUMMARY = '{% include "automem/summary.j2" %}'
@@ -76,8 +76,10 @@ class Prompts:
             return self._environment.render(self._templates[name], variables).strip()
         except _RAISED as error:
             template, line = _place(error, name)
+            hint = "show less: budget.history, or context with a policy and a budget"
             raise ScaffoldFailure(
-                f"scaffold '{self._scaffold}': prompts/{template}, line {line}, step {step}: {_what(error)}"
+                f"scaffold '{self._scaffold}': prompts/{template}, line {line}, step {step}: {_what(error)}",
+                hint if isinstance(error, PromptTooLong) else None,
             ) from error
 
 

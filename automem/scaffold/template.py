@@ -31,9 +31,10 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 WORK = 20_000
 #: Units that a template costs by being there, so that one that includes itself does not get deep.
 ENTRY = 100
-#: Characters or items in one computed value, and characters in a rendered prompt.
+#: Characters or items in one computed value.
 VALUE_SIZE = 50_000
-PROMPT_SIZE = 200_000
+#: Characters in a rendered prompt: more than models read. What a model reads is for it to say, this is for the process.
+PROMPT_SIZE = 1_000_000
 #: Characters and items in a value with everything nested in it: what it takes to compare it or to write it out.
 WEIGHT = 1_000_000
 #: Numbers that are multiplied may not be larger.
@@ -60,6 +61,10 @@ _NODES = (
 _COMPUTED = (nodes.Filter, nodes.Call, nodes.Concat, nodes.Add, nodes.List, nodes.Tuple, nodes.Dict, nodes.Getitem)
 #: Nodes whose work grows with what they are given.
 _CONSUMING = (nodes.Filter, nodes.Compare, nodes.Operand, nodes.Test, nodes.Call)
+
+
+class PromptTooLong(SecurityError):
+    """The prompt is longer than `PROMPT_SIZE`."""
 
 
 class BoundedEnvironment(ImmutableSandboxedEnvironment):
@@ -110,14 +115,15 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
         """The text of `template`.
 
         Raises:
-            SecurityError: it costs too much, or is too long.
+            PromptTooLong: it is.
+            SecurityError: it costs too much.
         """
         self._left = WORK
         size, pieces = 0, []
         for piece in template.generate(variables):
             size += len(piece)
             if size > PROMPT_SIZE:
-                raise SecurityError(f"the prompt is longer than {PROMPT_SIZE} characters")
+                raise PromptTooLong(f"the prompt is longer than {PROMPT_SIZE:,} characters")
             pieces.append(piece)
         return "".join(pieces)
 

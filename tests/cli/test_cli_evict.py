@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 from asking import fault
@@ -78,3 +79,67 @@ def test_fit_then_measure(automem, desk):
     assert code == 0 and [row["policy"] for row in rows] == ["mlp:mlp.json", "window"]
     assert rows[0]["solved"] > rows[1]["solved"]
     assert "is not a scorer" in fault(automem("evict", "explain", "mlp.json", desk / "full"))[0]
+
+
+@pytest.fixture
+def scorer(automem, desk):
+    assert automem("evict", "fit", desk / "full", "-o", "lre.json")[0] == 0
+    return "lre.json"
+
+
+def test_explain_by_seed_and_by_place(automem, desk, scorer):
+    code, by_seed, _ = automem("evict", "explain", scorer, desk / "short", "--episode", "1", "--step", "12")
+    assert code == 0 and re.match(r"desk/easy seed 1 \(s1-\w+\): 12 past steps, best first\n", by_seed)
+    assert by_seed.count("\nstep ") == 12 and "evicted at step" in by_seed
+
+
+def test_an_episode_by_its_place(automem, desk, scorer):
+    asked = ("evict", "eval", desk / "full", "--policies", "window", "--budget", "600", "--seeds", "70-71")
+    assert automem(*asked, "-o", "evals")[0] == 0
+    (run,) = Path("evals").iterdir()
+    for command in (("evict", "explain", scorer, run, "--step", "5"), ("trace", "show", run, "--step", "5")):
+        code, out, err = automem(*command, "--episode", "1")
+        assert code == 0 and f"note: {run} has no seed 1; by place, from 0, that is easy, seed 71 (s71-" in err
+        assert automem(*command, "--episode", "71") == (0, out, "")
+        assert "there is no episode '2'" in fault(automem(*command, "--episode", "2"))[0]
+        assert "there is no episode '" in fault(automem(*command, "--episode", "9" * 5000))[0]
+
+
+def test_explain_of_no_such_step(automem, desk, scorer):
+    message, hint = fault(automem("evict", "explain", scorer, desk / "full", "--step", "31"))
+    assert "has no step 31" in message and "it has 31" in hint
+
+
+@pytest.mark.parametrize(
+    ("changes", "message", "hint"),
+    [
+        ({"--policies": "full,windwo"}, "unknown eviction policy 'windwo'", "did you mean 'window'?"),
+        ({"--policies": "lre"}, "needs a scorer", "lre:PATH"),
+        ({"--policies": "lre:none.json"}, "cannot read the scorer none.json", "automem evict fit"),
+        ({"--policies": "lre:broken.json"}, "broken.json is not a scorer", "automem evict fit"),
+        ({"--policies": "tfidf:x"}, "the policy tfidf takes no argument", "given: x"),
+        ({"--policies": "window,,full"}, "unknown eviction policy ''", ""),
+        ({"--policies": "window", "--budget": "0"}, "--budget '0' is neither", "2048 or 25%"),
+        ({"--policies": "window", "--budget": "-5"}, "--budget '-5' is neither", "2048 or 25%"),
+        ({"--policies": "window", "--budget": "much"}, "--budget 'much' is neither", "2048 or 25%"),
+        ({"--policies": "window", "--budget": "9" * 400}, "--budget '999", "2048 or 25%"),
+        ({"--policies": "window", "--budget": "0.0%"}, "--budget '0.0%' is neither", "2048 or 25%"),
+        ({"--policies": "window", "--budget": "250%"}, "--budget '250%' is neither", "2048 or 25%"),
+    ],
+)
+def test_wrong_input_is_told_before_anything_is_played(automem, desk, changes, message, hint):
+    Path("broken.json").write_text('{"format": 1, "kind": "lre-agent"')
+    options = {"--policies": "window", "--budget": "25%", "--seeds": "500", "-o": "evals", **changes}
+    told = fault(automem("evict", "eval", desk / "full", *[part for pair in options.items() for part in pair]))
+    assert message in told[0] and hint in (told[1] or "")
+    assert not Path("evals").exists()
+
+
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [("policy=windwo", "unknown eviction policy 'windwo'"), ("policy=summary", "the policy summary needs a budget")],
+)
+def test_a_wrong_policy_in_play_leaves_nothing_behind(automem, key, message):
+    asked = ("run", "desk/easy", "-S", "desk-full", "-s", f"context.{key}", "-m", "scripted:desk", "--seeds", "0")
+    assert message in fault(automem(*asked, "-o", "made"))[0]
+    assert not Path("made").exists()

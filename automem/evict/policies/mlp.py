@@ -15,6 +15,9 @@ from automem.evict.select import by_density
 from automem.evict.units import Unit
 
 
+_FIT = "make one: automem evict fit --scorer mlp"
+
+
 class Mlp:
     """Scores units when they come, and all of them again every `scorer.every` units."""
 
@@ -38,7 +41,7 @@ class Mlp:
         try:
             return cls(read_mlp(Path(path).read_text(encoding="utf-8"), path))
         except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"cannot read the scorer {path}: {error}") from error
+            raise UsageError(f"cannot read the scorer {path}: {error}", _FIT) from error
 
     def fill(self, scores: Sequence[float], costs: Sequence[int], budget: int) -> list[int]:
         """By score per token, of those that reach the threshold."""
