@@ -1,9 +1,11 @@
 # Everything works on a fresh machine with python3 (3.11 or newer, with venv) and make.
 #   make PYTHON=python3.12    another interpreter        make VENV=/tmp/venv    another environment
+#   make EXTRAS=envs,parquet,dev    without torch: no models in this process, no policy embedding; a gigabyte less
 
 PYTHON ?= python3
 VENV ?= .venv
 CONSTRAINTS ?= constraints/cpu-py311.txt
+EXTRAS ?= envs,parquet,local,evict-embed,dev
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
@@ -38,5 +40,5 @@ format: setup ## Sort imports and format the code
 $(STAMP): pyproject.toml $(CONSTRAINTS)
 	@$(PYTHON) -c 'import sys; sys.exit("error: AutoMem needs Python 3.11 or newer" if sys.version_info < (3, 11) else 0)'
 	$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c $(CONSTRAINTS) -e '.[envs,parquet,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c $(CONSTRAINTS) -e '.[$(EXTRAS)]'
 	@touch $@
