@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 import sys
+from contextlib import ExitStack
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -104,10 +106,30 @@ def _submit(
     if test_only:
         _test(asked, jobs, site, cluster)
         return
-    made = folders.make(out, asked.name, asked.folder / "experiment.yaml", cluster, site, jobs, "slurm")
-    submit.check(made, lambda text: None)
-    submit.submit_all(made, _say)
+    _check_needs(asked, jobs, site, out)
+    with ExitStack() as undo:
+        # The folder is new, so that all in it is ours: a launch that does not come about leaves nothing.
+        made = folders.make(out, asked.name, asked.folder / "experiment.yaml", cluster, site, jobs, "slurm")
+        undo.callback(shutil.rmtree, made.path)
+        submit.check(made, lambda text: None)
+        submit.submit_all(made, _say)
+        undo.pop_all()
     _say(f"`automem job watch {out}` shows how it goes")
+
+
+def _check_needs(asked: Experiment, jobs: tuple[Planned, ...], site: Cluster, out: Path) -> None:
+    """Refuse what is bound to fail hours later, warn of what may.
+
+    Raises:
+        UsageError: an adapter that is served is not there.
+    """
+    from automem.errors import UsageError
+    from automem.launch import prefetch
+
+    for stage, path, made_by in asked.missing(out):
+        raise UsageError(f"stage {stage} serves an adapter that is not there: {path}", f"`{made_by}` makes it")
+    for name in prefetch.missing([each.job for each in jobs], site):
+        _say(f"warning: {name} is not in {prefetch.cache(site)}; `automem prefetch` fetches it")
 
 
 def _test(asked: Experiment, jobs: tuple[Planned, ...], site: Cluster, cluster: str) -> None:
@@ -129,6 +151,7 @@ def _run_here(asked: Experiment, jobs: tuple[Planned, ...], site: Cluster, clust
     if (out / folders.FILE).is_file():
         made = folders.LaunchFolder.read(out)
     else:
+        _check_needs(asked, jobs, site, out)
         made = folders.make(out, asked.name, asked.folder / "experiment.yaml", cluster, site, jobs, "local")
     local.run_all(made, _say)
 

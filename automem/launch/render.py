@@ -14,7 +14,7 @@ from automem.launch.job import Job
 from automem.launch.plan import Part, Planned
 
 #: Kinds of model that `automem serve` serves by itself; any other is a name for vLLM.
-_SERVED_HERE = ("scripted", "replay", "local")
+SERVED_HERE = ("scripted", "replay", "local")
 _MODULE = ("python", "-m", "vllm.entrypoints.openai.api_server")
 
 
@@ -150,7 +150,7 @@ def server_command(job: Job, cluster: Cluster, asked: Resources) -> ServerComman
     if job.server is None or (cluster.endpoint and not job.server.adapters):
         return None
     name, adapters = job.server.model, job.server.adapters
-    if name.partition(":")[0] in _SERVED_HERE:
+    if name.partition(":")[0] in SERVED_HERE:
         return ServerCommand(("automem", "serve", name, *_faults(cluster)))
     model = cluster.model(name)
     served = model.path or name

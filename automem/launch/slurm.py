@@ -10,6 +10,8 @@ from pathlib import Path
 
 from automem.errors import RunError, UsageError, did_you_mean
 
+#: Stands for the state of a job that the scheduler does not know any more.
+GONE = "GONE"
 _SECONDS = 60.0
 _QUICK = 10.0
 
@@ -82,14 +84,21 @@ def max_array_size() -> int | None:
 
 
 def look(ids: Sequence[str]) -> dict[str, Seen]:
-    """What sacct, then scontrol, know about the jobs `ids` and their elements. Both may know nothing."""
+    """What sacct, then scontrol, know about the jobs `ids` and their elements, by the name of each.
+
+    What neither knows is missing: sacct lags by seconds, and some sites have none.
+    """
     if not ids:
         return {}
     seen = {entry.id: entry for entry in _from_sacct(ids)}
     for job in ids:
-        if not any(key == job or key.startswith(f"{job}_") for key in seen):
+        if not any(_belongs(name, job) for name in seen):
             seen |= {entry.id: entry for entry in _from_scontrol(job)}
     return seen
+
+
+def _belongs(name: str, job: str) -> bool:
+    return name.partition("_")[0] == job
 
 
 def _from_sacct(ids: Sequence[str]) -> Iterator[Seen]:
@@ -101,7 +110,8 @@ def _from_sacct(ids: Sequence[str]) -> Iterator[Seen]:
 
 
 def _from_scontrol(job: str) -> Iterator[Seen]:
-    for line in _ask(["scontrol", "show", "job", "-o", job]).splitlines():
+    answer = _ask(["scontrol", "show", "job", "-o", job])
+    for line in answer.splitlines():
         facts = dict(part.partition("=")[::2] for part in line.split() if "=" in part)
         if "JobId" not in facts:
             continue
@@ -161,7 +171,7 @@ def _refusal(said: str, script: Path) -> Refused:
     return Refused(f"the scheduler refuses {script.parent.name}: {_words(said)}", _hint(said, script))
 
 
-def _hint(said: str, script: Path) -> str:
+def _hint(said: str, script: Path) -> str | None:
     text = said.lower()
     if "partition" in text and "account or account/partition" not in text:
         return f"key partition in the cluster file; {_known(script, 'partition', ['sinfo', '-h', '-o', '%R'])}"
@@ -175,7 +185,7 @@ def _hint(said: str, script: Path) -> str:
     for word, hint in _HINTS.items():
         if word in text:
             return hint
-    return f"the script is {script}"
+    return None
 
 
 _HINTS = {
