@@ -8,7 +8,23 @@ from typing import Any
 
 import typer
 
-from automem.cli import diagnose, doctor, env, evict, evolve, quickstart, run, scaffold, serve, table, trace, train
+from automem.cli import (
+    diagnose,
+    doctor,
+    env,
+    evict,
+    evolve,
+    job,
+    launch,
+    prefetch,
+    quickstart,
+    run,
+    scaffold,
+    serve,
+    table,
+    trace,
+    train,
+)
 from automem.errors import AutoMemError, UsageError
 from automem.text import printable
 
@@ -26,13 +42,15 @@ for verb in (
     run.run,
     evolve.evolve,
     train.train,
+    launch.launch,
+    prefetch.prefetch,
     diagnose.diagnose,
     table.table,
     serve.serve,
     doctor.doctor,
 ):
     app.command()(verb)
-for noun in (trace, scaffold, env, evict):
+for noun in (trace, scaffold, env, evict, job):
     app.add_typer(noun.app)
 
 
