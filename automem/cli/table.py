@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from automem.play.folder import RunFolder
 
 
 class Format(StrEnum):
@@ -26,41 +29,64 @@ class Grouping(StrEnum):
 
 
 def table(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders.")],
+    what: Annotated[
+        list[str], typer.Argument(metavar="RUN|EXPERIMENT...", help="Run folders, or folders that have some below.")
+    ],
     by: Annotated[list[Grouping] | None, typer.Option("--by", help="A row for each task or seed.")] = None,
     behaviour: Annotated[bool, typer.Option("--behaviour", help="Add the behaviour metrics.")] = False,
     sample: Annotated[bool, typer.Option("--sample", help="Standard error of the sample, not the population.")] = False,
     lineage: Annotated[bool, typer.Option("--lineage", help="The lineage of an evolve folder.")] = False,
     ledger: Annotated[bool, typer.Option("--ledger", help="The ledger of a train folder.")] = False,
+    paper: Annotated[bool, typer.Option("--paper", help="Published values of EXPERIMENT beside ours.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="With --paper: exit 1 outside tolerance.")] = False,
+    figures: Annotated[
+        Path | None, typer.Option("--figures", metavar="DIR", help="Draw figures into DIR, too.")
+    ] = None,
     form: Annotated[Format, typer.Option("--format", "-f", help="md, csv, tex or json.")] = Format.MD,
     as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
 ) -> None:
     """Mean ± standard error of progress, with n and failures."""
-    from automem.errors import UsageError
-
+    form = Format.JSON if as_json else form
     if lineage or ledger:
         option = "--lineage" if lineage else "--ledger"
-        given = {"--by": by, "--behaviour": behaviour, "--sample": sample, "--ledger": lineage and ledger}
-        if unused := [name for name, value in given.items() if value]:
-            raise UsageError(f"{unused[0]} has no meaning with {option}", "it is for tables of runs")
-        _print_history(runs, option, Format.JSON if as_json else form)
+        _refuse(option, {"--by": by, "--behaviour": behaviour, "--sample": sample, "--ledger": lineage and ledger})
+        _refuse(option, {"--paper": paper, "--check": check, "--figures": figures})
+        _print_history([Path(folder) for folder in what], option, form)
         return
-    from automem.play.folder import RunFolder
+    from automem.cli import papers
+
+    if paper:
+        _refuse("--paper", {"--by": by, "--behaviour": behaviour})
+        papers.print_paper(papers.given(what, paper), form, sample, check, figures)
+        return
+    if check:
+        from automem.errors import UsageError
+
+        raise UsageError("--check needs --paper", "it compares with published values")
+    asked = papers.given(what, paper)
+    _print_table(papers.shown_runs(asked.found), by or [], sample, behaviour, form)
+    if figures:
+        papers.draw_loops(asked.found, figures)
+
+
+def _refuse(option: str, others: dict[str, object]) -> None:
+    from automem.errors import UsageError
+
+    if unused := [name for name, value in others.items() if value]:
+        raise UsageError(f"{unused[0]} has no meaning with {option}", "it is for tables of runs")
+
+
+def _print_table(runs: list[RunFolder], by: list[Grouping], sample: bool, behaviour: bool, form: Format) -> None:
     from automem.results import table as tables
 
-    built = tables.build_table(
-        [RunFolder.read(path) for path in runs],
-        by=[grouping.value for grouping in by or []],
-        sample_se=sample,
-        behaviour=behaviour,
-    )
+    built = tables.build_table(runs, by=[grouping.value for grouping in by], sample_se=sample, behaviour=behaviour)
     writers = {
         Format.MD: tables.to_markdown,
         Format.CSV: tables.to_csv,
         Format.TEX: tables.to_latex,
         Format.JSON: tables.to_json,
     }
-    print(writers[Format.JSON if as_json else form](built))
+    print(writers[form](built))
 
 
 def _print_history(folders: list[Path], option: str, form: Format) -> None:

@@ -24,6 +24,8 @@ from automem.launch.schema import (
 
 #: The stage that every experiment ends with.
 TABLE = "table"
+#: Names that stages cannot have: the last stage, and what else stands in the folder of a launch.
+_RESERVED = (TABLE, "jobs", "snapshot")
 #: What is wrong, and what to do about it.
 Problem = tuple[str, str | None]
 
@@ -36,8 +38,8 @@ def problems(spec: ExperimentSpec) -> Iterator[Problem]:
     for name, agent in spec.agents.items():
         yield from _of_agent(spec, f"agents.{name}", agent)
     for name, stage in spec.stages.items():
-        if name == TABLE:
-            yield f"stages: '{TABLE}' is the last stage, which is always there", "choose another name"
+        if name in _RESERVED:
+            yield f"stages: '{name}' is a name of the launcher's own", "choose another"
         yield from _of_stage(spec, f"stages.{name}", stage)
     if circle := _circle(spec):
         yield f"stages need each other: {' -> '.join(circle)}", None

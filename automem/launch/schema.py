@@ -86,7 +86,9 @@ class Stage(_Strict):
     agents: list[str] = Field(min_length=1, description="Some of `agents`; loop1 starts from each, loop2 trains each.")
     jobs: int = Field(8, ge=1, description="Episodes in flight.")
     needs: list[Name] = Field([], description="Stages that must have succeeded before.")
-    resources: str | None = Field(None, description="A profile of the cluster. [cpu; serve or train with a server]")
+    resources: str | None = Field(
+        None, description="A class of resources of the cluster. [cpu; with a server serve, for loop2 train]"
+    )
 
 
 class Evaluate(Stage):

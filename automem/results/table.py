@@ -6,8 +6,6 @@ not finished or has no trace is counted beside them and is never a zero. Columns
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,7 +16,7 @@ from automem.episode import EpisodeSpec
 from automem.play.folder import RunFolder
 from automem.results.behaviour import Behaviour, read_behaviour
 from automem.results.stats import mean, standard_error
-from automem.text import printable
+from automem.results.writing import comma_separated, latex, markdown
 from automem.trace import Result
 
 By = Literal["task", "seed"]
@@ -134,36 +132,17 @@ def to_json(table: Table) -> str:
 
 def to_csv(table: Table) -> str:
     """The data of `to_json`, one line per row; several values in a cell are set apart by `;`."""
-    out = io.StringIO()
-    rows = [{key: _flat(value) for key, value in row.data(table.behaviour).items()} for row in table.rows]
-    if rows:
-        writer = csv.DictWriter(out, rows[0], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-    return out.getvalue().rstrip("\n")
+    return comma_separated([row.data(table.behaviour) for row in table.rows])
 
 
 def to_markdown(table: Table) -> str:
     """A Markdown table in percent, the notes below it."""
-    titles, rows = to_cells(table)
-    rule = ["---" if column.left else "---:" for column in _columns(table)]
-    lines = [
-        [_markdown(title) for title in titles],
-        rule,
-        *([_markdown(cell) for cell in row] for row in rows),
-    ]
-    text = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    return "\n\n".join([text, *(_markdown(note) for note in table.notes)])
+    return markdown(*to_cells(table), [column.left for column in _columns(table)], table.notes)
 
 
 def to_latex(table: Table) -> str:
     """A LaTeX tabular in percent that needs no package, the notes below it."""
-    titles, rows = to_cells(table)
-    spec = "".join("l" if column.left else "r" for column in _columns(table))
-    head, *body = [" & ".join(_latex(cell) for cell in line) + r" \\" for line in (titles, *rows)]
-    notes = [rf"{{\par\footnotesize {_latex(note)}\par}}" for note in table.notes]
-    lines = [rf"\begin{{tabular}}{{{spec}}}", r"\hline", head, r"\hline", *body, r"\hline", r"\end{tabular}"]
-    return "\n".join([*lines, *notes])
+    return latex(*to_cells(table), [column.left for column in _columns(table)], table.notes)
 
 
 def _groups(run: RunFolder, by: frozenset[By]) -> list[list[EpisodeSpec]]:
@@ -332,25 +311,3 @@ def _models(models: Mapping[str, str]) -> str:
 
 def _counts(failures: Mapping[str, int]) -> str:
     return ", ".join(f"{kind} {count}" for kind, count in failures.items())
-
-
-def _flat(value: Any) -> Any:
-    if isinstance(value, dict):
-        return ";".join(f"{key}={inner}" for key, inner in value.items())
-    return ";".join(map(str, value)) if isinstance(value, list) else value
-
-
-_MARKDOWN = str.maketrans({c: f"\\{c}" for c in "\\|`*_[]<>#"} | {"\n": " "})
-_LATEX = str.maketrans(
-    {c: f"\\{c}" for c in "&%$#_{}"}
-    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
-    | {"±": r"$\pm$", "–": "--", "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", "\n": " "}
-)
-
-
-def _markdown(text: str) -> str:
-    return printable(text.translate(_MARKDOWN))
-
-
-def _latex(text: str) -> str:
-    return text.translate(_LATEX)
