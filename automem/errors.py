@@ -15,7 +15,9 @@ FailureKind = Literal["model", "env", "scaffold", "limit", "interrupt"]
 
 
 class AutoMemError(Exception):
-    """Base of all errors raised on purpose; `hint` says what to do about it."""
+    """Base of all errors raised on purpose; `hint` says what to do about it, `exit_code` how the command ends."""
+
+    exit_code = 1
 
     def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(message)
@@ -26,9 +28,17 @@ class AutoMemError(Exception):
 class UsageError(AutoMemError):
     """Bad input: names the file, key or argument. Exit code 2."""
 
+    exit_code = 2
+
 
 class RunError(AutoMemError):
     """The command could not do its work (disk full, port taken, episodes failed). Exit code 1."""
+
+
+class ServerDied(RunError):
+    """A server that was started here has ended by itself; the message has the end of its log. Exit code 3."""
+
+    exit_code = 3
 
 
 class ProposerFailure(AutoMemError):

@@ -25,7 +25,7 @@ from automem.cli import (
     trace,
     train,
 )
-from automem.errors import AutoMemError, UsageError
+from automem.errors import AutoMemError
 from automem.text import printable
 
 app = typer.Typer(
@@ -66,7 +66,7 @@ def options(debug: bool = typer.Option(False, "--debug", help="Show the tracebac
 
 
 def main() -> None:
-    """Run the command line and exit: 0, 1 failure, 2 usage, 130 on ^C."""
+    """Run the command line and exit: 0, 1 failure, 2 usage, 3 a server died, 130 on ^C."""
     sys.exit(_exit_code())
 
 
@@ -77,7 +77,7 @@ def _exit_code() -> int:
         if _debug:
             raise
         _say(str(error), error.hint)
-        return 2 if isinstance(error, UsageError) else 1
+        return error.exit_code
     except typer.TyperException as error:
         _say_usage(error)
         return 2

@@ -6,8 +6,8 @@ import shlex
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,8 +18,11 @@ if TYPE_CHECKING:
     from automem.models.base import Model
     from automem.play.folder import RunFolder
     from automem.results.gate import PairedGate
+    from automem.serve.ondemand import OnDemand
+    from automem.serve.vllm import Setup
     from automem.train.config import TrainConfig
     from automem.train.engine import Engine
+    from automem.train.job import Job, Trained
     from automem.train.loop import Bench, Outcome
     from automem.train.players import Players
     from automem.train.recipe import Recipe
@@ -43,6 +46,13 @@ class ReportKind(StrEnum):
     WANDB = "wandb"
 
 
+class ServeKind(StrEnum):
+    """Who serves base and adapters for play, where this command starts it."""
+
+    NONE = "none"
+    VLLM = "vllm"
+
+
 #: First part of an `-s` key of `train` -> what it sets.
 _GROUPS = ("selection", "lora", "model", "limits", "gate")
 
@@ -60,6 +70,9 @@ def train(
     judge_base_url: Annotated[str | None, typer.Option(help="Where the judge is served.")] = None,
     base: Annotated[str | None, typer.Option(help="The base model. [the runs' gameplay model]")] = None,
     base_url: Annotated[str | None, typer.Option(help="Where the base is served; without it, it plays here.")] = None,
+    serve: Annotated[
+        ServeKind, typer.Option(help="vllm: start a server for play, base and adapter on one copy of the weights.")
+    ] = ServeKind.NONE,
     jobs: Annotated[int, typer.Option("-j", "--jobs", min=1, help="Episodes in flight.")] = 8,
     report_to: Annotated[ReportKind, typer.Option(help="Where the trainer reports to.")] = ReportKind.NONE,
     out: Annotated[Path, typer.Option("-o", "--out", help="Train folder.")] = Path("runs/train"),
@@ -92,6 +105,7 @@ def train(
         recipe=loaded,
         base=name,
         base_url=base_url,
+        serve=serve,
         report_seeds=report_seeds,
         gate_seeds=gate_seeds,
         iterations=iterations,
@@ -112,6 +126,7 @@ class _Asked:
     recipe: Recipe
     base: str
     base_url: str | None
+    serve: ServeKind
     report_seeds: str | None
     gate_seeds: str | None
     iterations: int
@@ -132,22 +147,86 @@ def _train(asked: _Asked, jobs: int, report_to: ReportKind, out: Path) -> None:
     from automem.config import validate
     from automem.results.gate import GateSettings, PairedGate
     from automem.train.loop import Training, opened
-    from automem.train.players import players
 
     gate = PairedGate(validate(GateSettings, asked.groups["gate"], "-s gate").confidence)
     settings = _settings(asked)
-    who = players(asked.base, asked.base_url, settings)
+    server = _server(asked, out)
+    who = _players(asked, server, settings)
     config = _config(asked, who, settings, gate)
     config.check_seeds()
     _warn_of_few(gate, len(config.gate_seeds) * len(config.tasks))
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        with _bench(asked, config, who, gate, jobs, report_to, out) as bench, opened(out, config):
+        with (
+            _bench(asked, config, who, gate, jobs, report_to, out) as bench,
+            opened(out, config),
+            server or nullcontext(),
+        ):
+            if server:
+                bench = replace(bench, train=_after(server.stop, bench.train))
             outcome = Training(out, config, bench).run()
     except KeyboardInterrupt:
         print(f"interrupted; the same command goes on with {out}", file=sys.stderr)
         raise typer.Exit(130) from None
     _tell(outcome, out)
+
+
+def _server(asked: _Asked, out: Path) -> OnDemand | None:
+    """The server that is started for play, if one is wanted.
+
+    Raises:
+        UsageError: there is no vLLM here, or the base cannot be served.
+    """
+    from automem.errors import UsageError
+
+    if asked.serve is ServeKind.NONE:
+        return None
+    if asked.base_url:
+        raise UsageError("--serve vllm starts a server, --base-url names one that runs", "give one of them")
+    from automem.serve.ondemand import OnDemand
+    from automem.serve.vllm import on_cpu
+    from automem.train.players import trained_folder
+
+    on_cpu()
+    setup = _setup(trained_folder(asked.base), asked.recipe)
+    setup.checked()
+    return OnDemand(setup, out / "vllm.log", _say)
+
+
+def _setup(base: str, recipe: Recipe) -> Setup:
+    """How the base is served: with room for the recipe's adapter and for its longest rows and their replies."""
+    from automem.models.adapters import served_rank
+    from automem.serve.vllm import Setup, installed
+    from automem.train.commands import longest
+
+    lora = recipe.lora
+    return Setup(
+        model=base,
+        name=base,
+        lora=True,
+        max_lora_rank=served_rank(lora.rank),
+        tensor_parallel=max(1, lora.gpus),
+        max_model_len=longest(base, lora),
+        cpu=not lora.gpus and installed() != "vllm",
+    )
+
+
+def _players(asked: _Asked, server: OnDemand | None, settings: dict[str, Any]) -> Players:
+    from automem.train.players import players, served_players
+
+    if server:
+        return served_players(asked.base, server, settings)
+    return players(asked.base, asked.base_url, settings)
+
+
+def _after(first: Callable[[], None], train: Callable[[Job], Trained]) -> Callable[[Job], Trained]:
+    """Training that begins once something else has given way to it."""
+
+    def both(job: Job) -> Trained:
+        first()
+        return train(job)
+
+    return both
 
 
 def _settings(asked: _Asked) -> dict[str, Any]:
@@ -185,6 +264,7 @@ def _config(asked: _Asked, who: Players, settings: dict[str, Any], gate: PairedG
         selector=asked.selector,
         engine=asked.engine,
         gate=str(gate),
+        serve=asked.serve.value,
         training_seeds=training,
         gate_seeds=parse_seeds(asked.gate_seeds, "--gate-seeds")
         if asked.gate_seeds
@@ -300,22 +380,25 @@ def _warn_of_few(gate: PairedGate, episodes: int) -> None:
 
 def _show(recipe: Recipe, base: str, out: Path) -> None:
     """The exact commands of training and serving, and the memory that they take."""
-    from automem.train.commands import serve_command, train_command
+    from automem.serve.vllm import command, environment
+    from automem.train.commands import train_command
     from automem.train.memory import architecture, estimate
     from automem.train.players import trained_folder
 
     folder = out / "recipes" / "i1-c1"
     name = trained_folder(base)
+    setup = replace(_setup(name, recipe), port=8000)
     print(f"# train: {recipe.name}, rank {recipe.lora.rank}, targets {', '.join(recipe.lora.modules())}")
     print(shlex.join(train_command(folder / "job.json", recipe.lora)))
-    print("\n# serve base and adapter, one copy of the weights")
-    print(shlex.join(serve_command(name, folder / "adapter", recipe.lora)))
+    print("\n# serve base and adapter, one copy of the weights; --serve vllm does this, on a free port")
+    print(shlex.join(["env", *(f"{key}={value}" for key, value in environment(setup).items()), *command(setup)]))
+    print(f"# then the adapter is loaded by {setup.url}/v1/load_lora_adapter, from {folder / 'adapter'}")
     sizes = architecture(name)
     print("\n# memory")
     if sizes is None:
         print(f"the sizes of {name} are not known here; give a local folder with its config.json")
     else:
-        print(estimate(sizes, recipe.lora))
+        print(estimate(sizes, recipe.lora, setup.max_model_len or 0))
 
 
 def _tell(outcome: Outcome, out: Path) -> None:
@@ -327,7 +410,8 @@ def _tell(outcome: Outcome, out: Path) -> None:
     print(to_markdown(build_table(runs, behaviour=True)))
     print(f"\n{report.to_markdown(report.ledger_rows(out))}")
     if outcome.best:
-        print(f"\nThe specialist is in {out / 'best'}: use it as --memory-model local:BASE+{out / 'best'}")
+        print(f"\nThe specialist is in {out / 'best'}: use it as --memory-model local:BASE+{out / 'best'}, or")
+        print(f"automem serve BASE --lora memory={out / 'best'}, and --memory-model openai:memory")
     else:
         print(f"\nNo recipe passed the gate, so there is no {out / 'best'}.")
 

@@ -1,10 +1,10 @@
 """`local:PATH`: a transformers model in this process, batched across concurrent episodes.
 
-`local:pocket` is the model that ships with AutoMem; `local:PATH+ADAPTER` puts a LoRA adapter on top. All local
-models of one PATH share one copy of the weights, whatever adapters they have. A reply is a function of its
-messages, its sampling seed and the settings alone: every request has its own stream of random numbers, and
-models small enough are computed in float64, where what else is in the batch changes nothing that counts
-(docs/local.md).
+`local:pocket` is the model that ships with AutoMem, `local:smollm2` a real small one (smollm2.py);
+`local:PATH+ADAPTER` puts a LoRA adapter on top. All local models of one PATH share one copy of the weights, whatever
+adapters they have. A reply is a function of its messages, its sampling seed and the settings alone: every request has
+its own stream of random numbers, and models small enough are computed in float64, where what else is in the batch
+changes nothing that counts (docs/local.md).
 """
 
 from __future__ import annotations
@@ -26,11 +26,14 @@ from pydantic import BaseModel, ConfigDict, Field
 from automem.errors import ModelFailure, UsageError
 from automem.messages import Message, Usage
 from automem.models.base import Completion, Request
+from automem.models.companions import hide_broken
 from automem.models.constrain import Grammars
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+#: Models that are known by a name instead of a path.
+SHIPPED = ("pocket", "smollm2")
 #: Models of at most so many parameters are computed in float64.
 EXACT_PARAMETERS = 20_000_000
 _FEWEST_TOKENS = 16
@@ -63,7 +66,7 @@ class Place:
 
     @classmethod
     def read(cls, name: str) -> Place:
-        """The place that `PATH` or `PATH+ADAPTER` means; `pocket` is the shipped model.
+        """The place that `PATH` or `PATH+ADAPTER` means; PATH may be one of SHIPPED.
 
         Raises:
             UsageError: no model, or no adapter, is there.
@@ -71,8 +74,8 @@ class Place:
         whole, base, adapter = name, *name.partition("+")[::2]
         if Path(whole).is_dir():
             base, adapter = whole, ""
-        folder = Path(str(resources.files("automem.models") / "pocket")) if base == "pocket" else Path(base)
-        _demand(folder, "config.json", f"local:{base}", "a folder that transformers can load, or pocket")
+        folder = _folder(base)
+        _demand(folder, "config.json", f"local:{base}", "a folder that transformers can load, pocket or smollm2")
         if adapter:
             _demand(Path(adapter), "adapter_config.json", f"+{adapter}", "a LoRA adapter in PEFT's format")
         return cls(folder.resolve(), Path(adapter).resolve() if adapter else None)
@@ -80,6 +83,14 @@ class Place:
     def digest(self) -> str:
         """Hash of all weights, configs and tokenizers: the identity of what answers."""
         return _digest(self.base) if self.adapter is None else f"{_digest(self.base)}+{_digest(self.adapter)}"
+
+
+def _folder(base: str) -> Path:
+    if base == "smollm2":
+        from automem.models import smollm2
+
+        return smollm2.folder()
+    return Path(str(resources.files("automem.models") / base)) if base == "pocket" else Path(base)
 
 
 def _demand(folder: Path, marker: str, what: str, wanted: str) -> None:
@@ -295,6 +306,7 @@ def _padded(rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
 
 def _load(folder: Path) -> tuple[Any, Any]:
     """Model and tokenizer, from this folder alone."""
+    hide_broken()
     try:
         import torch
         from transformers import AutoModelForCausalLM, AutoTokenizer

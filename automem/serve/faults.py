@@ -11,7 +11,20 @@ from automem.errors import UsageError, did_you_mean
 
 Fault = int | Literal["cut", "malformed", "empty"]
 
-_KEYS = ("status", "delay", "cut", "malformed", "empty", "retry_after", "die_after", "first", "seed")
+_KEYS = (
+    "status",
+    "delay",
+    "cut",
+    "malformed",
+    "empty",
+    "retry_after",
+    "die_after",
+    "loading",
+    "die_at",
+    "sick_after",
+    "first",
+    "seed",
+)
 
 
 class Faults(BaseModel):
@@ -33,6 +46,17 @@ class Faults(BaseModel):
         default=None,
         ge=0,
         description="Requests answered before the process dies with exit code 3; none: never.",
+    )
+    loading: float = Field(default=0.0, ge=0, description="Seconds before the server listens, as large models take.")
+    die_at: float | None = Field(
+        default=None,
+        ge=0,
+        description="Seconds after the start at which the process dies with exit code 3, loading or not; none: never.",
+    )
+    sick_after: int | None = Field(
+        default=None,
+        ge=0,
+        description="Requests after which /health says 503, as that of an engine that is dead; none: never.",
     )
     first: int | None = Field(default=None, ge=0, description="Only the first so many requests meet faults; none: all.")
     seed: int = Field(default=0, description="Seed of the draws.")

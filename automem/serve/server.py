@@ -103,7 +103,10 @@ class _Service:
         self._prompts: deque[str] = deque(maxlen=_REMEMBERED)
 
     async def health(self, _: HttpRequest) -> Response:
-        return JSONResponse({"status": "ok", "requests": self.requests, "in_flight": self.in_flight, "peak": self.peak})
+        counts = {"requests": self.requests, "in_flight": self.in_flight, "peak": self.peak}
+        if self.faults.sick_after is not None and self.requests >= self.faults.sick_after:
+            return JSONResponse({"status": "sick", **counts}, 503)
+        return JSONResponse({"status": "ok", **counts})
 
     async def list_models(self, _: HttpRequest) -> Response:
         limit = {"max_model_len": self.context} if self.context else {}
@@ -265,15 +268,26 @@ def serve(
         RunError: the address cannot be used.
         KeyboardInterrupt: after the server has been shut down by ^C.
     """
-    listener = _listen(host, port)
+    faults = faults or Faults()
+    _start(faults)
+    listener = listen(host, port)
     announce(_base_url(listener))
     _server(build_app({model.name: model}, faults, context)).run([listener])
+
+
+def _start(faults: Faults) -> None:
+    """Take as long as the faults say, and die when they say."""
+    if faults.die_at is not None:
+        death = threading.Timer(faults.die_at, os._exit, (3,))
+        death.daemon = True
+        death.start()
+    time.sleep(faults.loading)
 
 
 @contextlib.contextmanager
 def running(app: Starlette) -> Iterator[str]:
     """Run `app` in a thread on a free port of this machine for the length of a `with`; gives the base URL."""
-    listener = _listen("127.0.0.1", 0)
+    listener = listen("127.0.0.1", 0)
     server = _server(app)
     thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
     thread.start()
@@ -298,7 +312,12 @@ def _server(app: Starlette) -> uvicorn.Server:
     )
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens there; port 0 takes a free one.
+
+    Raises:
+        RunError: the address cannot be used.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # With the protocol named, asyncio turns Nagle's algorithm off; without, each answer takes 40 ms.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)

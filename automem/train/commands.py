@@ -1,15 +1,14 @@
-"""The commands of training and serving: printed by a dry run, and the very same ones are run."""
+"""The command of training: printed by a dry run, and the very same one is run."""
 
 from __future__ import annotations
 
+import json
 import sys
 from importlib import resources
 from pathlib import Path
 
 from automem.train.recipe import Lora
 
-#: The ranks that vLLM makes room for; without `--max-lora-rank` it is 16.
-SERVED_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 #: Tokens beside a row's cutoff that a server needs to answer.
 _REPLY = 4096
 
@@ -32,27 +31,14 @@ def train_command(job: Path, lora: Lora) -> list[str]:
     ]
 
 
-def serve_command(base: str, adapter: Path, lora: Lora) -> list[str]:
-    """Serve base and adapter with vLLM, one copy of the weights; the adapter answers as model `memory`."""
-    return [
-        "vllm",
-        "serve",
-        base,
-        "--enable-lora",
-        "--max-lora-rank",
-        str(served_rank(lora.rank)),
-        "--lora-modules",
-        f"memory={adapter}",
-        "--max-model-len",
-        str(lora.cutoff + _REPLY),
-        "--tensor-parallel-size",
-        str(max(1, lora.gpus)),
-    ]
-
-
-def served_rank(rank: int) -> int:
-    """The smallest rank that vLLM makes room for and that holds `rank`."""
-    return next(served for served in SERVED_RANKS if served >= rank)
+def longest(base: str, lora: Lora) -> int:
+    """The longest prompt and reply, in tokens, that a server of the base needs room for."""
+    wanted = lora.cutoff + _REPLY
+    config = Path(base) / "config.json"
+    if not config.is_file():
+        return wanted
+    positions = json.loads(config.read_text(encoding="utf-8")).get("max_position_embeddings")
+    return min(wanted, positions) if positions else wanted
 
 
 def accelerate_config(lora: Lora) -> Path:

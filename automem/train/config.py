@@ -33,6 +33,7 @@ class TrainConfig(BaseModel):
     training_seeds: list[int]
     gate_seeds: list[int]
     report_seeds: list[int]
+    serve: str = "none"
     iterations: int = 1
 
     def check_seeds(self) -> None:

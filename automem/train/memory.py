@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from automem.errors import UsageError
+from automem.models.adapters import served_rank
 from automem.train.recipe import Lora
 
 GIB = 2**30
@@ -108,13 +109,16 @@ def architecture(base: str) -> Architecture | None:
 
 @dataclass(frozen=True)
 class Estimate:
-    """Bytes per GPU (or on the CPU). `kv` is the cache of one conversation of the longest length."""
+    """Bytes per GPU (or on the CPU). `slot` is the server's room for one adapter: it is of the rank that vLLM rounds up
+    to, in all linear layers, whatever the adapter has. `kv` is the cache of one conversation of the longest length.
+    """
 
     weights: int
     adapter: int
     activations: int
     logits: int
     serve_weights: int
+    slot: int
     kv: int
     parameters: int
     trainable: int
@@ -137,13 +141,13 @@ class Estimate:
         return (
             f"{_count(self.parameters)} parameters, {_count(self.trainable)} more are trained\n"
             f"training takes about {_gib(self.train)} {self.where}: {', '.join(parts)}\n"
-            f"serving takes about {_gib(self.serve_weights)} {self.where} for the weights, and {_gib(self.kv)} for "
-            "each conversation of the longest length"
+            f"serving takes about {_gib(self.serve_weights)} {self.where} for the weights, once, {_gib(self.slot)} for "
+            f"each adapter, and {_gib(self.kv)} for each conversation of the longest length"
         )
 
 
-def estimate(sizes: Architecture, lora: Lora) -> Estimate:
-    """What `lora` on a base of these sizes takes."""
+def estimate(sizes: Architecture, lora: Lora, served: int) -> Estimate:
+    """What `lora` on a base of these sizes takes, where conversations of up to `served` tokens are served."""
     gpus = max(1, lora.gpus)
     spread = gpus if lora.sharding != "none" else 1
     width = 2 if lora.gpus else 4
@@ -157,13 +161,18 @@ def estimate(sizes: Architecture, lora: Lora) -> Estimate:
         adapter=trainable * _TRAINED // spread,
         activations=kept,
         logits=min(tokens, _CHUNK) * sizes.vocab * _LOGIT,
-        serve_weights=(sizes.parameters + trainable) * 2 // gpus,
-        kv=2 * sizes.layers * sizes.kv_heads * sizes.head * 2 * lora.cutoff // gpus,
+        serve_weights=sizes.parameters * width // gpus,
+        slot=sizes.adapter_parameters(_served(lora)) * width // gpus,
+        kv=2 * sizes.layers * sizes.kv_heads * sizes.head * width * served // gpus,
         parameters=sizes.parameters,
         trainable=trainable,
         where="per GPU" if lora.gpus else "on the CPU",
         context=_CONTEXT if lora.gpus else 0,
     )
+
+
+def _served(lora: Lora) -> Lora:
+    return lora.model_copy(update={"rank": served_rank(lora.rank), "targets": "ALL"})
 
 
 def _gib(size: int) -> str:

@@ -1,27 +1,56 @@
 """Who plays: the base alone in both roles, or with an adapter in the memory role; in process or on a server.
 
-In process, base and adapter share one copy of the weights. A server must have been started with `--enable-lora`, a
-large enough `--max-lora-rank` and VLLM_ALLOW_RUNTIME_LORA_UPDATING=True; adapters are loaded into it at run time under
-names that have their hash in them, so that none is taken for another.
+In process, base and adapter share one copy of the weights. On a server they do, too: adapters are loaded into it at run
+time under names that have their hash in them, so that none is taken for another, and probed.
 """
 
 from __future__ import annotations
 
-import json
-import urllib.error
-import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from automem.episode import ModelSpec
-from automem.errors import RunError, UsageError
+from automem.errors import UsageError
 from automem.messages import Role
 from automem.models import make_model, model_spec
+from automem.models.adapters import load_adapter, probe
 from automem.models.base import Model
+from automem.models.local import SHIPPED, Place
 
-_SECONDS = 120.0
+
+class Server(Protocol):
+    """An OpenAI-compatible server with room for adapters."""
+
+    def url(self) -> str:
+        """Where it answers, up to and with `/v1`; started by now."""
+        ...
+
+    def load(self, name: str, adapter: Path) -> None:
+        """Have an adapter answer to a name.
+
+        Raises:
+            RunError: the server does not take it, or it changes nothing.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class RemoteServer:
+    """A vLLM server that somebody else started."""
+
+    address: str
+    base: str
+
+    def url(self) -> str:
+        """The address."""
+        return self.address
+
+    def load(self, name: str, adapter: Path) -> None:
+        """Load and probe the adapter."""
+        load_adapter(self.address, name, adapter)
+        probe(self.address, self.base, name)
 
 
 class Players(Protocol):
@@ -70,10 +99,10 @@ class LocalPlayers:
 
 @dataclass(frozen=True)
 class ServedPlayers:
-    """On an OpenAI-compatible server at `url`, which knows the base by its name."""
+    """On a server, which knows the base by its name. It is asked for nothing before somebody plays."""
 
     base: str
-    url: str
+    server: Server
     settings: Mapping[str, Any]
     digest: str | None = None
 
@@ -89,37 +118,13 @@ class ServedPlayers:
         """
         names = self._names(adapter, digest)
         if adapter is not None:
-            load_adapter(self.url, names["memory"].partition(":")[2], adapter)
-        return {role: make_model(name, {**self.settings, "base_url": self.url}) for role, name in names.items()}
+            self.server.load(names["memory"].partition(":")[2], adapter)
+        url = self.server.url()
+        return {role: make_model(name, {**self.settings, "base_url": url}) for role, name in names.items()}
 
     def _names(self, adapter: Path | None, digest: str) -> dict[Role, str]:
         names: dict[Role, str] = {"gameplay": f"openai:{self.base}"}
         return names if adapter is None else {**names, "memory": f"openai:memory-{digest}"}
-
-
-def load_adapter(url: str, name: str, folder: Path) -> None:
-    """Have the vLLM server at `url` load an adapter from a folder that it sees, too.
-
-    Raises:
-        RunError: it cannot be reached, or refuses.
-    """
-    address = f"{url.rstrip('/')}/load_lora_adapter"
-    body = json.dumps({"lora_name": name, "lora_path": str(folder.resolve())}).encode()
-    request = urllib.request.Request(address, body, {"Content-Type": "application/json"})
-    try:
-        with urllib.request.urlopen(request, timeout=_SECONDS):
-            return
-    except urllib.error.HTTPError as error:
-        status, told = error.code, error.read(2000).decode(errors="replace")
-    except OSError as error:
-        raise RunError(f"cannot reach {address}: {error}", "start the server, then run the same command") from error
-    if status == 400 and "already been loaded" in told:
-        return
-    raise RunError(
-        f"the server does not take the adapter ({status}): {told[:200]}",
-        "start vLLM with --enable-lora, --max-lora-rank as the dry run shows it, and "
-        "VLLM_ALLOW_RUNTIME_LORA_UPDATING=True",
-    )
 
 
 def players(base: str, url: str | None, settings: Mapping[str, Any]) -> Players:
@@ -128,30 +133,52 @@ def players(base: str, url: str | None, settings: Mapping[str, Any]) -> Players:
     Raises:
         UsageError: there is no such model in reach.
     """
-    from automem.models.local import Place
-
     kind, colon, rest = base.partition(":")
     name = rest if colon and kind in ("local", "openai") else base
     if url is not None:
-        return ServedPlayers(name, url, settings)
+        return ServedPlayers(name, RemoteServer(url, name), settings)
     if kind == "openai":
         raise UsageError(f"--base {base}: where is it served?", "give --base-url")
     if colon and kind != "local":
         raise UsageError(f"--base {base} cannot be trained", "give --base local:PATH, or the name of a served model")
-    if name != "pocket" and not Path(name).is_dir():
-        raise UsageError(f"--base {base}: no folder of that name", "download it, or serve it and give --base-url")
+    if name not in SHIPPED and not Path(name).is_dir():
+        raise UsageError(
+            f"--base {base}: no folder of that name", "download it, serve it with --serve vllm, or give --base-url"
+        )
+    place = _base_alone(base, name)
+    return LocalPlayers(str(place.base), name, place.digest(), settings)
+
+
+def served_players(base: str, server: Server, settings: Mapping[str, Any]) -> Players:
+    """Who plays for base `base` on a server that is started here.
+
+    Raises:
+        UsageError: there is no such model, or a setting does not exist there.
+    """
+    kind, colon, rest = base.partition(":")
+    if colon and kind not in ("local", "openai"):
+        raise UsageError(f"--base {base} cannot be trained", "give --base local:PATH, or a name on the hub")
+    name = rest if colon else base
+    given = {key: value for key, value in settings.items() if key != "batch"}
+    if given.get("top_p") == 1:
+        del given["top_p"]
+    if kind == "openai" or not (name in SHIPPED or Path(name).is_dir()):
+        return ServedPlayers(name, server, given)
+    place = _base_alone(base, name)
+    return ServedPlayers(str(place.base), server, given, place.digest())
+
+
+def _base_alone(base: str, name: str) -> Place:
     place = Place.read(name)
     if place.adapter:
         raise UsageError(
             f"--base {base} has an adapter already", "train on the base; merge the adapter to go on from it"
         )
-    return LocalPlayers(str(place.base), name, place.digest(), settings)
+    return place
 
 
 def trained_folder(base: str) -> str:
-    """What transformers is given for `base`: without its kind, and the shipped folder for `pocket`."""
-    from automem.models.local import Place
-
+    """What transformers is given for `base`: without its kind, and the folder of a model that is known by name."""
     kind, colon, rest = base.partition(":")
     name = rest if colon and kind in ("local", "openai") else base
-    return str(Place.read(name).base) if name == "pocket" else name
+    return str(Place.read(name).base) if name in SHIPPED else name

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from automem.errors import AutoMemError, RunError, UsageError
+from automem.models.companions import hide_broken
 from automem.play.folder import locked, write_atomically
 from automem.train.dataset import SPLITS, file_digest, read_rows
 from automem.train.job import Job, Trained, adapter_digest, read_job, read_trained
@@ -121,6 +122,7 @@ def _forget(job: Job, out: Path) -> None:
 
 
 def _load(job: Job) -> tuple[Any, Any]:
+    hide_broken()
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 

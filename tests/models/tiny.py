@@ -2,6 +2,10 @@
 
 import pytest
 
+from automem.models.companions import hide_broken
+
+hide_broken()
+
 NAMES = ["<|pad|>", "<|eot|>", "<|system|>", "<|user|>", "<|assistant|>"]
 TEMPLATE = (
     "{%- for m in messages -%}<|{{ m['role'] }}|>{{ m['content'] }}<|eot|>{%- endfor -%}"

@@ -5,18 +5,23 @@ from threading import Thread
 import pytest
 
 from automem.errors import RunError, UsageError
-from automem.train.players import load_adapter, players
+from automem.models.adapters import load_adapter, probe
+from automem.train.players import players, served_players
 
 
 @pytest.fixture
 def server():
-    """A server that answers adapters as told, and remembers what it was asked."""
+    """A server that answers adapters as told, gives every model its own odds, and remembers what it was asked."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self):
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            made.asked.append((self.path, json.loads(body)))
+            asked = json.loads(body)
+            made.asked.append((self.path, asked))
             status, text = made.answer
+            if self.path.endswith("/completions"):
+                rows = [None, {"68": {"logprob": made.odds.get(asked["model"], -1.0)}}]
+                status, text = 200, json.dumps({"choices": [{"prompt_logprobs": rows}]})
             self.send_response(status)
             self.end_headers()
             self.wfile.write(text.encode())
@@ -25,7 +30,7 @@ def server():
             pass
 
     made = HTTPServer(("127.0.0.1", 0), Handler)
-    made.asked, made.answer = [], (200, "Success")
+    made.asked, made.answer, made.odds = [], (200, "Success"), {}
     made.url = f"http://127.0.0.1:{made.server_port}/v1"
     Thread(target=made.serve_forever, daemon=True).start()
     yield made
@@ -34,6 +39,7 @@ def server():
 
 
 def test_a_served_base_plays_with_adapters_by_their_hash(server, tmp_path):
+    server.odds["memory-abc"] = -1.5
     who = players("openai:Qwen/Qwen2.5-7B-Instruct", server.url, {"temperature": 0.5})
     assert who.base == "Qwen/Qwen2.5-7B-Instruct"
     assert {role: spec.name for role, spec in who.specs(None, "base").items()} == {
@@ -43,9 +49,63 @@ def test_a_served_base_plays_with_adapters_by_their_hash(server, tmp_path):
     assert specs["memory"].name == "openai:memory-abc"
     assert specs["memory"].settings["temperature"] == 0.5
     assert set(who.models(tmp_path, "abc")) == {"gameplay", "memory"}
-    assert server.asked == [
-        ("/v1/load_lora_adapter", {"lora_name": "memory-abc", "lora_path": str(tmp_path.resolve())})
-    ]
+    assert server.asked[0] == (
+        "/v1/load_lora_adapter",
+        {"lora_name": "memory-abc", "lora_path": str(tmp_path.resolve())},
+    )
+
+
+def test_an_adapter_that_changes_nothing_is_never_played(server, tmp_path):
+    who = players("openai:base", server.url, {})
+    with pytest.raises(RunError, match="the adapter 'memory-abc' changes nothing") as error:
+        who.models(tmp_path, "abc")
+    assert "not trained" in error.value.hint
+
+
+def test_the_probe_tells_by_how_much(server):
+    server.odds["memory"] = -3.25
+    assert probe(server.url, "base", "memory") == 2.25
+
+
+def test_a_server_that_cannot_be_probed_is_told(tmp_path):
+    from automem.serve.server import build_app, running
+
+    with running(build_app({})) as url, pytest.raises(RunError, match="does not tell the probabilities"):
+        probe(url, "base", "memory")
+
+
+class Started:
+    """A server of our own, which is started when it is needed."""
+
+    def __init__(self):
+        self.did = []
+
+    def url(self):
+        self.did.append("url")
+        return "http://127.0.0.1:1/v1"
+
+    def load(self, name, adapter):
+        self.did.append(f"load {name}")
+
+
+def test_a_server_of_our_own_is_not_started_before_somebody_plays(tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "model.safetensors").write_bytes(b"weights")
+    server = Started()
+    who = served_players(f"local:{tmp_path}", server, {"temperature": 0.5, "batch": 4, "top_p": 1.0})
+    specs = who.specs(tmp_path, "abc")
+    assert who.base == str(tmp_path)
+    assert who.digest
+    assert specs["gameplay"].name == f"openai:{tmp_path}"
+    assert specs["gameplay"].settings["temperature"] == 0.5
+    assert server.did == []
+    who.models(tmp_path, "abc")
+    assert server.did == ["load memory-abc", "url"]
+    assert served_players("Qwen/Qwen3-8B", server, {}).base == "Qwen/Qwen3-8B"
+    with pytest.raises(UsageError, match="cannot be trained"):
+        served_players("scripted:courier", server, {})
+    with pytest.raises(UsageError, match="top_p"):
+        served_players(f"local:{tmp_path}", server, {"top_p": 0.9}).specs(None, "base")
 
 
 def test_an_adapter_that_is_there_is_fine_and_one_that_is_refused_is_not(server, tmp_path):

@@ -1,8 +1,9 @@
 import pytest
 
 from automem.errors import UsageError
+from automem.models.adapters import served_rank
 from automem.train import recipe
-from automem.train.commands import accelerate_config, serve_command, served_rank, train_command
+from automem.train.commands import accelerate_config, longest, train_command
 from automem.train.memory import GIB, KNOWN, Architecture, architecture, estimate
 from automem.train.recipe import Lora, Recipe
 
@@ -77,8 +78,13 @@ def test_commands_of_a_large_base(tmp_path):
     assert train[1:3] == ["launch", "--config_file"]
     assert train[3].endswith("zero3.yaml")
     assert train[4:] == ["--num_processes", "2", "-m", "automem.train.sft", str(tmp_path / "job.json")]
-    serve = " ".join(serve_command("Qwen/Qwen2.5-32B-Instruct", tmp_path / "adapter", lora))
-    assert serve.startswith("vllm serve Qwen/Qwen2.5-32B-Instruct --enable-lora --max-lora-rank 256 ")
+
+
+def test_a_server_has_room_for_the_longest_row_and_its_reply_or_for_all_that_the_base_can(tmp_path):
+    assert longest("Qwen/Qwen2.5-32B-Instruct", Lora(cutoff=16_384)) == 16_384 + 4096
+    (tmp_path / "config.json").write_text('{"max_position_embeddings": 2048}')
+    assert longest(str(tmp_path), Lora(cutoff=1024)) == 2048
+    assert longest(str(tmp_path), Lora(cutoff=16)) == 2048
 
 
 @pytest.mark.parametrize(
@@ -112,12 +118,18 @@ def test_sizes_of_known_models_and_of_a_folder(tmp_path):
 
 def test_the_estimate_adds_up():
     sizes, lora = KNOWN["Qwen2.5-32B-Instruct"], recipe.load("crafter").lora
-    found = estimate(sizes, lora)
+    found = estimate(sizes, lora, 20_480)
     # 64 layers, rank 256: q and o are 5120 by 5120, k and v 5120 by 1024.
     assert found.trainable == 64 * 256 * (2 * (5120 + 5120) + 2 * (5120 + 1024))
     assert found.weights == sizes.parameters * 2 // 2
-    alone = estimate(sizes, lora.model_copy(update={"sharding": "none"}))
+    alone = estimate(sizes, lora.model_copy(update={"sharding": "none"}), 20_480)
     assert alone.weights == 2 * found.weights
     assert 40 * GIB < found.train < 80 * GIB
+    # On two GPUs: 8 KV heads of 128, keys and values, 2 bytes; and an adapter in the MLP's layers, too.
+    assert found.kv == 2 * 64 * 8 * 128 * 2 * 20_480 // 2
+    assert found.slot > found.trainable
+    assert found.serve_weights == sizes.parameters * 2 // 2
+    on_cpu = estimate(sizes, lora.model_copy(update={"gpus": 0}), 20_480)
+    assert on_cpu.serve_weights == sizes.parameters * 4
     with pytest.raises(UsageError, match=r"lora\.targets"):
-        estimate(sizes, lora.model_copy(update={"targets": ["w1"]}))
+        estimate(sizes, lora.model_copy(update={"targets": ["w1"]}), 20_480)

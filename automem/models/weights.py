@@ -1,0 +1,118 @@
+"""What a model's folder and an adapter's folder say about themselves, read without torch."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from automem.errors import UsageError
+
+#: The longest header that a safetensors file may have, by its format.
+_LONGEST_HEADER = 100_000_000
+_LORA = ("lora_A", "lora_B")
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class AdapterFacts:
+    """A LoRA adapter in PEFT's format: `rank` is its largest, `base` what it says it was trained on.
+
+    `shapes` has for each adapted layer the inputs and outputs, by the layer's name in the base.
+    """
+
+    folder: Path
+    rank: int
+    base: str
+    shapes: Mapping[str, tuple[int, int]]
+
+    @classmethod
+    def read(cls, folder: Path) -> AdapterFacts:
+        """The adapter in a folder.
+
+        Raises:
+            UsageError: there is none, it is damaged, or it is no LoRA.
+        """
+        config = _json(folder / "adapter_config.json", f"no adapter at {folder}", "give a LoRA in PEFT's format")
+        if (kind := config.get("peft_type")) != "LORA":
+            raise UsageError(f"{folder}: an adapter of the kind {kind}", "only LORA can be served")
+        weights = folder / "adapter_model.safetensors"
+        if not weights.is_file():
+            raise UsageError(f"no adapter at {folder}: there is no {weights.name}", "save it as safetensors")
+        ranks = [config.get("r"), *config.get("rank_pattern", {}).values()]
+        if not all(isinstance(rank, int) and rank > 0 for rank in ranks):
+            raise UsageError(f"{folder / 'adapter_config.json'}: r must be a positive number, not {ranks[0]!r}")
+        return cls(folder, max(ranks), str(config.get("base_model_name_or_path") or ""), _layers(shapes_in(weights)))
+
+
+def _layers(found: Mapping[str, Shape]) -> dict[str, tuple[int, int]]:
+    """Inputs and outputs of each layer that has both halves of a LoRA."""
+    halves: dict[str, dict[str, Shape]] = {}
+    for name, shape in found.items():
+        parts = name.removeprefix("base_model.model.").split(".")
+        half = next((part for part in parts if part in _LORA), None)
+        if half and len(shape) == 2:
+            halves.setdefault(".".join(parts[: parts.index(half)]), {})[half] = shape
+    return {name: (two["lora_A"][1], two["lora_B"][0]) for name, two in halves.items() if len(two) == len(_LORA)}
+
+
+def shapes_in(path: Path) -> dict[str, Shape]:
+    """The shapes of all tensors of a safetensors file, from its header.
+
+    Raises:
+        UsageError: it is not one.
+    """
+    try:
+        with path.open("rb") as file:
+            (length,) = struct.unpack("<Q", file.read(8))
+            header = json.loads(file.read(min(length, _LONGEST_HEADER)))
+        return {name: tuple(entry["shape"]) for name, entry in header.items() if name != "__metadata__"}
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from error
+    except (struct.error, ValueError, AttributeError, KeyError, TypeError) as error:
+        raise UsageError(f"{path} is damaged: its header cannot be read", "copy or train it again") from error
+
+
+def base_shapes(folder: Path) -> dict[str, Shape]:
+    """The shapes of a base's weights; empty where they are not safetensors.
+
+    Raises:
+        UsageError: a file is damaged.
+    """
+    found: dict[str, Shape] = {}
+    for path in sorted(folder.glob("*.safetensors")):
+        found |= shapes_in(path)
+    return found
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """A model's `config.json`.
+
+    Raises:
+        UsageError: there is none, or it is damaged.
+    """
+    return _json(folder / "config.json", f"no model at {folder}", "give a folder as save_pretrained writes it")
+
+
+def has_chat_template(folder: Path) -> bool:
+    """Whether the tokenizer in a folder has a chat template."""
+    if (folder / "chat_template.jinja").is_file() or (folder / "chat_template.json").is_file():
+        return True
+    path = folder / "tokenizer_config.json"
+    return path.is_file() and bool(_json(path, "", "").get("chat_template"))
+
+
+def _json(path: Path, missing: str, hint: str) -> dict[str, Any]:
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise UsageError(f"{missing}: there is no {path.name}", hint) from error
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path} cannot be read: {error}") from error
+    if not isinstance(data, dict):
+        raise UsageError(f"{path} is damaged: it holds no object")
+    return data
