@@ -48,8 +48,6 @@ def serve(
     dry_run: Annotated[bool, typer.Option("-n", "--dry-run", help="vLLM: show the command.")] = False,
 ) -> None:
     """Serve a model over HTTP until ^C."""
-    from automem.models import KINDS
-
     given = {
         "--lora": lora,
         "--merged": merged,
@@ -59,7 +57,7 @@ def serve(
         "--": arguments,
         "--tensor-parallel": tensor_parallel > 1,
     }
-    if model.partition(":")[0] in KINDS and ":" in model:
+    if ":" in model and not Path(model).exists():
         _refuse(given, f"is for vLLM, not for {model}", "vLLM serves a folder, a name on the hub, or pocket")
         _serve_here(model, host, port, faults, context)
         return
