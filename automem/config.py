@@ -98,7 +98,9 @@ def validate(model: type[M], data: Mapping[str, Any], source: Path | str) -> M:
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        first = error.errors()[0]
+        # A misspelled key makes two errors, and the one that it is missing would hide its cause.
+        found = error.errors()
+        first = next((each for each in found if each["type"] == "extra_forbidden"), found[0])
         where = _describe(source, first["loc"])
         if first["type"] == "extra_forbidden":
             known = _known_keys(model, first["loc"][:-1])

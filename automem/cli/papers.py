@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from automem.cli.table import Format
+    from automem.evolve.config import EvolveConfig
     from automem.launch.cells import Cell
     from automem.launch.experiment import Experiment
     from automem.play.folder import RunFolder
     from automem.results.found import Found
     from automem.results.published import Compared, Pool
+    from automem.train.config import TrainConfig
 
 
 @dataclass
@@ -64,15 +66,14 @@ def _names_experiment(word: str) -> bool:
 
 def shown_runs(found: Found) -> list[RunFolder]:
     """The runs of a table: run folders, and of loops what they reported on."""
-    from automem.play.folder import RunFolder
-    from automem.results.found import pooled
+    from automem.results.found import PooledRun, pooled
 
     runs = pooled(found.runs)
-    for folder in found.evolved:
-        runs += _played(folder, "report", [digest for _, digest in _evolved(folder)])
-    for folder in found.trained:
-        runs += _played(folder, "report", [digest for _, digest in _trained(folder)])
-    return list({run.path: run for run in runs}.values()) if runs else list[RunFolder]()
+    for folder in (*found.evolved, *found.trained):
+        parts = _evolved(folder) if folder in found.evolved else _trained(folder)
+        for part, digest in parts:
+            runs += [PooledRun(folder / part, [run]) for run in _played(folder, "report", digest)]
+    return runs
 
 
 def compared(asked: Given, sample_se: bool) -> list[Compared]:
@@ -140,8 +141,6 @@ def _pools(cells: Sequence[Cell], found: Found) -> tuple[dict[str, Pool], list[s
 def _loop_pools(cells: Sequence[Cell], found: Found) -> Iterator[tuple[str, Pool]]:
     """What loops started from and ended with, on the seeds of their cells."""
     from automem.evolve.loop import read_config as read_evolve
-    from automem.launch.match import scaffold_differences
-    from automem.plugins import plain_name
     from automem.results.published import Pool
     from automem.train.loop import read_config as read_train
 
@@ -149,18 +148,42 @@ def _loop_pools(cells: Sequence[Cell], found: Found) -> Iterator[tuple[str, Pool
         if cell.stage.do == "loop1":
             for folder in found.evolved:
                 asked = read_evolve(folder)
-                same = plain_name(asked.env) == cell.game.env and asked.models["gameplay"]["name"] == cell.model.name
-                if same and not scaffold_differences(cell, asked.start, asked.start_digest):
+                if _evolves(cell, asked):
                     for part, digest in _evolved(folder):
-                        if runs := _played(folder, "gate", [digest]):
+                        if runs := _played(folder, "gate", digest):
                             yield f"{cell.id}/{part}", Pool(tuple(runs), frozenset(cell.seeds))
         elif cell.stage.do == "loop2":
             for folder in found.trained:
-                trained = read_train(folder)
-                if plain_name(trained.env) == cell.game.env and trained.base == cell.model.name:
+                if _trains(cell, read_train(folder)):
                     for part, digest in _trained(folder):
-                        if runs := _played(folder, "report", [digest]):
+                        if runs := _played(folder, "report", digest):
                             yield f"{cell.id}/{part}", Pool(tuple(runs))
+
+
+def _evolves(cell: Cell, asked: EvolveConfig) -> bool:
+    """Whether an evolve folder is one of `cell`."""
+    from automem.launch.match import scaffold_differences
+    from automem.launch.schema import Loop1
+    from automem.plugins import plain_name
+
+    stage = cell.stage
+    return (
+        isinstance(stage, Loop1)
+        and plain_name(asked.env) == cell.game.env
+        and asked.models["gameplay"]["name"] == cell.model.name
+        and asked.gate.startswith(stage.gate)
+        and (stage.allow is None or set(stage.allow) == set(asked.allowed))
+        and not scaffold_differences(cell, asked.start, asked.start_digest)
+    )
+
+
+def _trains(cell: Cell, asked: TrainConfig) -> bool:
+    """Whether a train folder is one of `cell`."""
+    from automem.launch.match import scaffold_differences
+    from automem.plugins import plain_name
+
+    same = plain_name(asked.env) == cell.game.env and asked.base == cell.model.name
+    return same and not scaffold_differences(cell, asked.scaffold, asked.scaffold_digest)
 
 
 def _evolved(folder: Path) -> list[tuple[str, str]]:
@@ -181,11 +204,11 @@ def _trained(folder: Path) -> list[tuple[str, str]]:
     return [("base", "base"), *([("best", best.adapter)] if best else [])]
 
 
-def _played(folder: Path, purpose: str, digests: Sequence[str]) -> list[RunFolder]:
+def _played(folder: Path, purpose: str, digest: str) -> list[RunFolder]:
     from automem.play.folder import RunFolder
 
-    paths = [folder / "plays" / f"{purpose}-{digest}" for digest in dict.fromkeys(digests)]
-    return [RunFolder.read(path) for path in paths if (path / "run.json").is_file()]
+    path = folder / "plays" / f"{purpose}-{digest}"
+    return [RunFolder.read(path)] if (path / "run.json").is_file() else []
 
 
 def print_paper(asked: Given, form: Format, sample: bool, check: bool, figures: Path | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,8 @@ from automem.launch.schema import (
 )
 
 _SERVED = "openai:"
+#: Text that needs no quotes, unless YAML takes it for something else, such as `true`.
+_WORD = re.compile(r"[A-Za-z_][\w./-]*")
 
 
 @dataclass(frozen=True)
@@ -200,7 +203,7 @@ def _set(prefix: str, values: Mapping[str, Any]) -> Command:
 
 def _written(value: Any) -> str:
     """A value as `-s` reads it: as YAML."""
-    plain = isinstance(value, str) and yaml.safe_load(value or "''") == value
+    plain = isinstance(value, str) and _WORD.fullmatch(value) and yaml.safe_load(value) == value
     return str(value) if plain else json.dumps(value, ensure_ascii=False)
 
 

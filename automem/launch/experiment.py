@@ -16,7 +16,7 @@ from automem.config import apply_override, read_yaml, validate
 from automem.errors import UsageError, did_you_mean
 from automem.launch.cells import Cell, cells, cells_of, commands, server
 from automem.launch.job import Command, Job
-from automem.launch.problems import TABLE, problems
+from automem.launch.problems import TABLE, first_problem
 from automem.launch.schema import OUT, ExperimentSpec, Loop2, stage_needs
 from automem.plugins import PluginKind
 
@@ -94,8 +94,8 @@ def load_experiment(name_or_path: str, overrides: Mapping[str, Any] | None = Non
     for key, value in changes.items():
         apply_override(data, key, value)
     spec = validate(ExperimentSpec, data, f"{source} with {', '.join(changes)}" if changes else source)
-    for message, hint in problems(spec):
-        raise UsageError(f"{source}: {message}", hint)
+    if problem := first_problem(spec):
+        raise UsageError(f"{source}: {problem[0]}", problem[1])
     return Experiment(folder.name + (_VARIANT + variant if variant else ""), name_or_path, folder, spec)
 
 

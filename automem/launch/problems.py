@@ -30,8 +30,16 @@ _RESERVED = (TABLE, "jobs", "snapshot")
 Problem = tuple[str, str | None]
 
 
-def problems(spec: ExperimentSpec) -> Iterator[Problem]:
-    """What is wrong with `spec`, the causes before what follows from them."""
+def first_problem(spec: ExperimentSpec) -> Problem | None:
+    """What is wrong with `spec`, of several things the first; None if nothing is."""
+    try:
+        return next(_problems(spec), None)
+    except UsageError as error:
+        return error.message, error.hint
+
+
+def _problems(spec: ExperimentSpec) -> Iterator[Problem]:
+    """Causes come before what follows from them."""
     for name, game in spec.games.items():
         yield from _unknown(f"games.{name}.play", [game.env], plugins.available(plugins.ENV))
         seeds_of(game.seeds, f"games.{name}.seeds")

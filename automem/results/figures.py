@@ -106,13 +106,11 @@ def _progress(plt: Any, compared: Compared) -> Any:
     games = _games(compared)
     figure, panels = plt.subplots(1, len(games), figsize=(3.3 * len(games), 3.1), squeeze=False)
     for panel, (game, rows) in zip(panels[0], games.items(), strict=True):
-        places = range(len(rows))
-        known = [(x, row.row.mean, row.row.se or 0.0) for x, row in zip(places, rows, strict=True)]
-        panel.errorbar(
-            *zip(*known, strict=True), color=_PUBLISHED, marker="o", mfc="white", capsize=2, label="published"
-        )
-        _ours(panel, rows, places)
-        panel.set_xticks(list(places), [_wrapped(row.row.agent) for row in rows])
+        panel.plot(range(len(rows)), [row.row.mean for row in rows], color=_PUBLISHED, lw=1, zorder=1)
+        for place, row in enumerate(rows):
+            _published(panel, row, place, "yerr")
+            _ours(panel, row, place + 0.12, "yerr")
+        panel.set_xticks(range(len(rows)), [_wrapped(row.row.agent) for row in rows])
         panel.set_title(game)
         panel.set_ylim(bottom=0)
     panels[0][0].set_ylabel("progress %")
@@ -120,42 +118,44 @@ def _progress(plt: Any, compared: Compared) -> Any:
     return figure
 
 
-def _ours(panel: Any, rows: Sequence[Comparison], places: Sequence[float]) -> None:
-    found = [
-        (x, row.ours.mean, row.ours.se or 0.0)
-        for x, row in zip(places, rows, strict=True)
-        if row.ours and row.ours.mean is not None
-    ]
-    if found:
-        x, y, error = zip(*found, strict=True)
-        panel.errorbar([place + 0.12 for place in x], y, error, color=_OURS, fmt="D", ms=5, capsize=2, label="ours")
-
-
 def _points(plt: Any, compared: Compared) -> Any:
     """A panel for each game: agents below each other, their progress from left to right."""
     games = _games(compared)
-    most = max(len(rows) for rows in games.values())
+    agents = list(dict.fromkeys(row.row.agent for row in compared.rows))
     figure, panels = plt.subplots(
-        1, len(games), figsize=(2.2 + 2.6 * len(games), 0.9 + 0.28 * most), squeeze=False, sharey=True
+        1, len(games), figsize=(2.2 + 2.6 * len(games), 1.1 + 0.28 * len(agents)), squeeze=False, sharey=True
     )
     for panel, (game, rows) in zip(panels[0], games.items(), strict=True):
-        for place, row in enumerate(rows):
-            panel.errorbar(
-                row.row.mean, place, xerr=row.row.se or 0.0, color=_PUBLISHED if row.row.cell else _GREY,
-                marker="o", mfc="white", capsize=2, label="published" if place == 0 else None,
-            )  # fmt: skip
-            if row.ours and row.ours.mean is not None:
-                panel.errorbar(
-                    row.ours.mean, place + 0.22, xerr=row.ours.se or 0.0, color=_OURS, fmt="D", ms=5, capsize=2,
-                    label="ours",
-                )  # fmt: skip
+        for row in rows:
+            _published(panel, row, agents.index(row.row.agent), "xerr")
+            _ours(panel, row, agents.index(row.row.agent) + 0.25, "xerr")
         panel.set_title(game)
         panel.set_xlabel("progress %")
         panel.set_xlim(left=0)
-    panels[0][0].set_yticks(range(most), [row.row.agent for row in max(games.values(), key=len)])
-    panels[0][0].invert_yaxis()
+    panels[0][0].set_yticks(range(len(agents)), agents)
+    panels[0][0].set_ylim(len(agents) - 0.4, -0.6)
     _legend(figure, panels[0])
     return figure
+
+
+def _published(panel: Any, row: Comparison, place: float, error: str) -> None:
+    here = row.row.cell is not None
+    label = "published" if here else "published; not here"
+    _point(panel, place, row.row.mean, row.row.se, error, _PUBLISHED if here else _GREY, label, marker="o", mfc="white")
+
+
+def _ours(panel: Any, row: Comparison, place: float, error: str) -> None:
+    if row.ours and row.ours.mean is not None:
+        _point(panel, place, row.ours.mean, row.ours.se, error, _OURS, "ours", marker="D", ms=5)
+
+
+def _point(
+    panel: Any, place: float, value: float, spread: float | None, error: str, colour: str, label: str, **marks: Any
+) -> None:
+    """A value with its error along the axis that `error` names; whole at the edge, too."""
+    x, y = (place, value) if error == "yerr" else (value, place)
+    panel.plot(x, y, linestyle="none", color=colour, label=label, clip_on=False, zorder=4, **marks)
+    panel.errorbar(x, y, **{error: spread or 0.0}, color=colour, fmt="none", capsize=2, zorder=3)
 
 
 def _behaviour(plt: Any, compared: Compared) -> Any:
@@ -203,7 +203,7 @@ def _lineage(plt: Any, name: str, rows: Sequence[Mapping[str, Any]]) -> Any:
             mark = {"marker": "o", "color": _OURS} if accepted else {"marker": "x", "color": _GREY}
             panel.plot(place, 100 * after, linestyle="none", label=row["verdict"], **mark)
         else:
-            panel.plot(place, 0, linestyle="none", marker="|", color=_GREY, label="not played")
+            panel.plot(place, 0, linestyle="none", marker="v", color=_GREY, label="not played", clip_on=False)
         best.append(100 * after if accepted else best[-1])
     panel.step(range(len(best)), best, where="post", color=_PUBLISHED, label="best so far", zorder=1)
     labels = [f"{row['revision']}.{row['attempt']}{'+' * row['continuation']}" for row in rows]
@@ -240,7 +240,7 @@ def _ledger(plt: Any, name: str, rows: Sequence[Mapping[str, Any]]) -> Any:
         range(len(rows) + 1), ["scaffold\nonly", *(f"{row['iteration']}.{row['config']}" for row in rows)]
     )
     scores.set_xlim(-0.5, len(rows) + 0.5)
-    scores.set_ylim(bottom=0)
+    scores.set_ylim(0, max(1.0, scores.get_ylim()[1]))
     _legend(figure, [scores])
     return figure
 
@@ -252,7 +252,7 @@ def _start(trained: Mapping[str, Any]) -> list[tuple[int, float]]:
 
 def _score(panel: Any, place: int, row: Mapping[str, Any], field: str, colour: str, label: str) -> None:
     mean, error = 100 * row[f"{field}_mean"], 100 * (row[f"{field}_se"] or 0.0)
-    panel.errorbar(place, mean, error, fmt="o", color=colour, capsize=3, label=label)
+    _point(panel, place, mean, error, "yerr", colour, label, marker="o")
 
 
 def _legend(figure: Any, panels: Sequence[Any]) -> None:
