@@ -153,7 +153,11 @@ def _run_here(asked: Experiment, jobs: tuple[Planned, ...], site: Cluster, clust
     else:
         _check_needs(asked, jobs, site, out)
         made = folders.make(out, asked.name, asked.folder / "experiment.yaml", cluster, site, jobs, "local")
-    local.run_all(made, _say)
+    try:
+        local.run_all(made, _say)
+    except KeyboardInterrupt:
+        _say(f"interrupted; the same command goes on with {out}")
+        raise typer.Exit(130) from None
 
 
 def _say(text: str) -> None:

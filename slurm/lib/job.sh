@@ -133,7 +133,8 @@ finish() {
 
 may_requeue() {
     [ -n "${SLURM_JOB_ID:-}" ] || return 1
-    [ "${SLURM_RESTART_COUNT:-0}" -lt "$JOB_RESTARTS" ] && return
+    # In a trap a bare `return` would give the status from before it.
+    [ "${SLURM_RESTART_COUNT:-0}" -lt "$JOB_RESTARTS" ] && return 0
     reason="stopped at the time limit after $JOB_RESTARTS restarts"
     say "$reason"
     return 1

@@ -14,7 +14,7 @@ start_server() {
         claim_ports "$try" || continue
         export VLLM_PORT=$((port + 1))
         say "the server starts on port $port"
-        in_group "$server_log" serve 127.0.0.1 "$port"
+        in_group "$server_log" serve 127.0.0.1 "$port" "$server_log"
         server=$group
         if wait_until_healthy; then
             base_urls "http://127.0.0.1:$port/v1"
