@@ -123,6 +123,8 @@ class Turn:
 
 
 Reply = Sequence[Operation | Malformed]
+#: What is recorded in place of operations that were left out.
+UNREAD = "…"
 
 
 def is_named(operation: Operation | Malformed, name: str) -> bool:
@@ -151,8 +153,8 @@ class Conversation:
         self.messages.append(_assistant(completion))
         budget = setting.scaffold.spec.budget
         if completion.tool_calls:
-            return _limited_calls(completion.tool_calls, budget.operations)
-        return _read(completion.text, budget.reply_chars, budget.operations)
+            return read_calls(completion.tool_calls, budget.operations)
+        return read_reply(completion.text, budget.reply_chars, budget.operations)
 
     async def execute(self, operation: Operation | Malformed) -> OperationRecord:
         """Execute one memory operation; malformed and unoffered ones are answered with what is wrong."""
@@ -272,20 +274,20 @@ def turn_variables(
     }
 
 
-def _read(text: str, characters: int, operations: int) -> Reply:
+def read_reply(text: str, characters: int, operations: int) -> Reply:
     """The operations of a reply within the limits; what is left out is answered, too."""
     reply = parse(text[:characters])
     read = list(reply[:operations])
     if len(reply) > operations:
-        read.append(Malformed(f"not executed: one reply may have {operations} operations, these are too many", "…"))
+        read.append(Malformed(f"not executed: one reply may have {operations} operations, these are too many", UNREAD))
     if len(text) > characters:
-        read.append(Malformed(f"the reply is longer than {characters} characters: the rest was not read", "…"))
+        read.append(Malformed(f"the reply is longer than {characters} characters: the rest was not read", UNREAD))
     return read
 
 
-def _limited_calls(calls: Sequence[ToolCall], operations: int) -> Reply:
+def read_calls(calls: Sequence[ToolCall], operations: int) -> Reply:
     """The tool calls of a reply within the limit; every call has an answer, those left out as well."""
-    left_out = Malformed(f"not executed: one reply may have {operations} operations, these are too many", "…")
+    left_out = Malformed(f"not executed: one reply may have {operations} operations, these are too many", UNREAD)
     return [*parse_tool_calls(calls[:operations]), *[left_out] * len(calls[operations:])]
 
 

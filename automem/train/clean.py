@@ -15,9 +15,11 @@ import re
 from collections.abc import Sequence
 from typing import Literal, cast
 
+from automem.agent.turn import UNREAD
 from automem.grammar import OPERATIONS, Operation, locate, parse, parse_tool_calls, without
 from automem.messages import Message, Phase
-from automem.train.turns import Turn, assistant
+from automem.trace import Call
+from automem.train.turns import CONSULTED, Turn, assistant
 
 Check = Literal["no_op_last", "plaintext_fence", "action_in_last", "post_op_tail"]
 
@@ -42,6 +44,10 @@ def clean_turn(turn: Turn, earlier: int) -> tuple[list[Message], Message]:
         Dropped: the reply, or an earlier one, is not fit to be imitated.
     """
     phase = turn.call.phase
+    if _cut_off(turn.call):
+        raise Dropped("cut_off")
+    if CONSULTED in turn.call.reply:
+        raise Dropped("placeholder")
     reply = clean_message(assistant(turn.call), phase)
     if failed := checks(reply, phase):
         raise Dropped(failed[0])
@@ -53,6 +59,13 @@ def clean_turn(turn: Turn, earlier: int) -> tuple[list[Message], Message]:
         except Dropped as dropped:
             raise Dropped(f"earlier_{dropped.reason}") from None
     return _paired(prompt), reply
+
+
+def _cut_off(call: Call) -> bool:
+    """Whether the reply has no end of its own: the limit of tokens ended it, or it was longer than the agent reads."""
+    return call.finish_reason == "length" or any(
+        record.name == "?" and record.args == [UNREAD] for record in call.operations
+    )
 
 
 def clean_message(message: Message, phase: Phase) -> Message:

@@ -11,16 +11,17 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 
+from automem.agent.turn import read_calls, read_reply
 from automem.episode import EpisodeSpec, text_digest
 from automem.errors import UsageError
-from automem.grammar import Malformed, Operation, parse, parse_tool_calls, reads, without
+from automem.grammar import Operation, reads, without
 from automem.messages import Message
 from automem.play.folder import RunFolder
-from automem.scaffold.spec import ScaffoldSpec, load_folder
+from automem.scaffold.spec import Budget, ScaffoldSpec, load_folder
 from automem.trace import Call, Result, Step, TraceReader
 
 #: What the agent puts in place of a consulting reply of which nothing is left without its ACTION.
-_CONSULTED = "(memory consulted)"
+CONSULTED = "(memory consulted)"
 
 
 @dataclass(frozen=True)
@@ -76,9 +77,7 @@ class Episode:
         """The recorded operations are those of the replies, and earlier replies stand in later prompts."""
         for number, call in enumerate(step.calls):
             where = f"{self.path}, step {step.t}, call {number}"
-            if _said(call, self.scaffold.budget.reply_chars) != [
-                (record.name, tuple(record.args)) for record in call.operations
-            ]:
+            if _said(call, self.scaffold.budget) != [(record.name, tuple(record.args)) for record in call.operations]:
                 raise UsageError(f"{where}: the recorded operations are not those of the reply", _EDITED)
             earlier = earlier_calls(step.calls, number)
             shown = [message for message in call.messages if message["role"] == "assistant"]
@@ -142,14 +141,14 @@ def _only_consults(call: Call) -> bool:
     return asks and without(call.reply, "ACTION") == call.reply
 
 
-def _said(call: Call, limit: int) -> list[tuple[str, tuple[str, ...]]]:
+def _said(call: Call, budget: Budget) -> list[tuple[str, tuple[str, ...]]]:
     """The operations of a reply as the agent records them."""
+    if call.phase == "summary":
+        return []
     if call.tool_calls:
-        found = parse_tool_calls(call.tool_calls)
+        found = read_calls(call.tool_calls, budget.operations)
     else:
-        found = parse(call.reply[:limit])
-        if len(call.reply) > limit:
-            found.append(Malformed("", "…"))
+        found = read_reply(call.reply, budget.reply_chars, budget.operations)
     return [(op.name, op.args) if isinstance(op, Operation) else ("?", (op.source,)) for op in found]
 
 
@@ -158,7 +157,7 @@ def _repeats(shown: Sequence[Message], earlier: Sequence[Call]) -> bool:
     if len(shown) != len(earlier):
         return False
     for message, call in zip(shown, earlier, strict=True):
-        cut = without(call.reply, "ACTION").strip() or _CONSULTED
-        if message["content"] not in (call.reply, cut, cut if not call.tool_calls else cut.replace(_CONSULTED, "")):
+        cut = without(call.reply, "ACTION").strip() or CONSULTED
+        if message["content"] not in (call.reply, cut, cut if not call.tool_calls else cut.replace(CONSULTED, "")):
             return False
     return True

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from automem.agent.turn import _limited_calls, _read, _storable
+from automem.agent.turn import read_calls, read_reply, _storable
 from automem.grammar import Malformed, Operation
 from automem.messages import Usage
 from automem.models.base import Completion
 
 
 def test_operations_beyond_the_limit_are_answered_once_in_tags():
-    reply = _read("<|DONE|>" * 5, characters=1000, operations=3)
+    reply = read_reply("<|DONE|>" * 5, characters=1000, operations=3)
     assert reply[:3] == [Operation("DONE", ())] * 3
     assert len(reply) == 4 and isinstance(reply[3], Malformed) and "may have 3 operations" in reply[3].error
 
 
 def test_every_tool_call_has_an_answer_beyond_the_limit_too():
     calls = [{"id": f"c{n}", "name": "DONE", "arguments": "{}"} for n in range(5)]
-    reply = _limited_calls(calls, operations=2)
+    reply = read_calls(calls, operations=2)
     assert len(reply) == 5
     assert [isinstance(part, Malformed) for part in reply] == [False, False, True, True, True]
 

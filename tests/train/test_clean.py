@@ -1,11 +1,12 @@
 from itertools import pairwise, product
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_turns import DONE, WEST, append, search
 
 from automem.grammar import Operation, locate, parse
+from automem.trace import OperationRecord
 from automem.train.clean import Dropped, checks, clean_text, clean_turn
 from automem.train.turns import Turn
 
@@ -87,6 +88,7 @@ def test_the_four_checks(text, found):
 PIECES = [LOOK, append("a lamp"), DONE, WEST, "```\n", "```", "prose ", "\n", "<|APPEND|>notes.txt|", "<|END|>"]
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from(PIECES), max_size=7).map("".join), st.sampled_from(["log", "plan"]))
 def test_what_is_left_passes_the_checks_and_is_clean_already(text, phase):
     try:
@@ -100,6 +102,7 @@ def test_what_is_left_passes_the_checks_and_is_clean_already(text, phase):
     assert all(one in parsed for one in parse(left) if isinstance(one, Operation))
 
 
+@settings(deadline=None)
 @given(st.text(max_size=80))
 def test_places_are_those_of_the_operations(text):
     places = locate(text)
@@ -141,6 +144,31 @@ def test_an_earlier_reply_that_cannot_be_cleaned_costs_the_turn():
     with pytest.raises(Dropped) as dropped:
         clean_turn(talk, earlier=1)
     assert dropped.value.reason == "earlier_no_operation"
+
+
+def dropped(talk):
+    with pytest.raises(Dropped) as error:
+        clean_turn(talk, earlier=0)
+    return error.value.reason
+
+
+def test_a_reply_that_has_no_end_of_its_own_is_no_target():
+    """A reply that was cut would teach to stop anywhere."""
+    talk = turn("log", append("lamp at 3,1"), ("user", "# LOG"))
+    assert clean_turn(talk, earlier=0)[1]["content"] == append("lamp at 3,1")
+    by_tokens = talk.call.model_copy(update={"finish_reason": "length"})
+    assert dropped(Turn(3, 0, by_tokens)) == "cut_off"
+    unread = [OperationRecord(name="APPEND"), OperationRecord(name="?", args=["…"], ok=False)]
+    assert dropped(Turn(3, 0, talk.call.model_copy(update={"operations": unread}))) == "cut_off"
+    malformed = [OperationRecord(name="?", args=["<|APPEND|>notes"], ok=False)]
+    assert clean_turn(Turn(3, 0, talk.call.model_copy(update={"operations": malformed})), earlier=0)
+
+
+def test_what_the_agent_puts_in_a_models_mouth_is_no_target():
+    assert dropped(turn("plan", f"(memory consulted)\n{LOOK}", ("user", "# PLAN"))) == "placeholder"
+    talk = turn("plan", LOOK, ("user", "# PLAN"), ("assistant", "(memory consulted)"), ("user", "go on"))
+    with pytest.raises(Dropped, match="earlier_no_operation"):
+        clean_turn(talk, earlier=1)
 
 
 def test_an_action_in_log_fails_the_check():

@@ -7,7 +7,7 @@ from automem.errors import RunError, UsageError
 from automem.train import dataset
 from automem.train.recipe import Selection
 from automem.train.select import AllSelector
-from automem.train.turns import episodes
+from automem.train.turns import episodes, turns
 from automem.train.verify import verify
 
 ALL = Selection(selector="all", held_out=0.3)
@@ -148,3 +148,19 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path, played):
     (tmp_path / "file").write_text("no folder")
     with pytest.raises(RunError, match="cannot write"):
         dataset.build(played, ALL, AllSelector(), tmp_path / "file" / "data", lambda _: None)
+
+
+def test_a_reply_of_too_many_operations_is_read_as_the_agent_read_it(tmp_path, scaffold):
+    """What the agent left out is recorded as such; the trace is no less true for it."""
+    made = scaffold(budget={"log_rounds": 4, "plan_rounds": 4, "gameplay_rounds": 4, "operations": 2})
+    many = "".join(append(f"line {n}") for n in range(3))
+    folder = run(tmp_path / "p0", made, [moment("a", log=[many, DONE])])
+    found = next(episodes([folder]))
+    with pytest.raises(UsageError, match="the recorded operations are not those of the reply"):
+        list(found.steps())
+    trace = folder.trace_path(found.spec)
+    text = trace.read_text()
+    third = '{"name":"APPEND","args":["notes.txt","line 2"]'
+    assert third in text
+    trace.write_text(text.replace(third, '{"name":"?","args":["…"]'))
+    assert [turn.number for step in found.steps() for turn in turns(step)] == [0, 1]
