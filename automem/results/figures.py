@@ -195,7 +195,7 @@ def _bars(panel: Any, rows: Sequence[Comparison]) -> None:
 
 def _lineage(plt: Any, name: str, rows: Sequence[Mapping[str, Any]]) -> Any:
     """Candidates in the order of their decision; a line for the best so far."""
-    figure, panel = plt.subplots(figsize=(max(3.6, 1.6 + 0.62 * (len(rows) + 1)), 3.0))
+    figure, panel = plt.subplots(figsize=(max(5.2, 1.6 + 0.62 * (len(rows) + 1)), 3.0))
     best = [next((100 * row["before_mean"] for row in rows if row["before_mean"] is not None), None)]
     for place, row in enumerate(rows, 1):
         after, accepted = row["after_mean"], row["verdict"] == "accepted"
@@ -210,7 +210,7 @@ def _lineage(plt: Any, name: str, rows: Sequence[Mapping[str, Any]]) -> Any:
     panel.set_xticks(range(len(best)), ["start", *labels])
     panel.set_ylabel("progress % on the gate seeds")
     panel.set_xlabel("revision.attempt")
-    panel.set_ylim(bottom=0)
+    panel.set_ylim(0, 1.08 * max([value for value in best if value is not None], default=0) or 1.0)
     panel.set_title(f"Loop 1, {name}")
     _legend(figure, [panel])
     return figure
@@ -234,7 +234,9 @@ def _ledger(plt: Any, name: str, rows: Sequence[Mapping[str, Any]]) -> Any:
     if base:
         _score(scores, 0, base, "base_report", _PUBLISHED, "scaffold only")
     losses.set(title=f"Loop 2, {name}: loss", xlabel="updates", ylabel="loss per supervised token")
-    losses.legend(fontsize=7)
+    losses.xaxis.get_major_locator().set_params(integer=True)
+    if losses.has_data():
+        losses.legend(fontsize=7)
     scores.set(title="report seeds", ylabel="progress %")
     scores.set_xticks(
         range(len(rows) + 1), ["scaffold\nonly", *(f"{row['iteration']}.{row['config']}" for row in rows)]
