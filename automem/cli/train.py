@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from automem.play.folder import RunFolder
     from automem.results.gate import PairedGate
     from automem.serve.ondemand import OnDemand
-    from automem.serve.vllm import Setup
     from automem.train.config import TrainConfig
     from automem.train.engine import Engine
     from automem.train.job import Job, Trained
@@ -86,6 +84,7 @@ def train(
 ) -> None:
     """Train a memory specialist and adopt it if it helps; the same command again goes on."""
     from automem.cli.run import grouped
+    from automem.cli.train_serving import show
     from automem.train import recipe as recipe_files
     from automem.train.turns import read_runs
 
@@ -98,7 +97,7 @@ def train(
     collected = read_runs(runs)
     name = base or collected[0].config.models["gameplay"].name
     if dry_run:
-        _show(loaded, name, out)
+        show(loaded, name, out)
         return
     asked = _Asked(
         runs=collected,
@@ -172,43 +171,15 @@ def _train(asked: _Asked, jobs: int, report_to: ReportKind, out: Path) -> None:
 
 
 def _server(asked: _Asked, out: Path) -> OnDemand | None:
-    """The server that is started for play, if one is wanted.
-
-    Raises:
-        UsageError: there is no vLLM here, or the base cannot be served.
-    """
+    """The server that is started for play, if one is wanted."""
+    from automem.cli.train_serving import on_demand
     from automem.errors import UsageError
 
     if asked.serve is ServeKind.NONE:
         return None
     if asked.base_url:
         raise UsageError("--serve vllm starts a server, --base-url names one that runs", "give one of them")
-    from automem.serve.ondemand import OnDemand
-    from automem.serve.vllm import on_cpu
-    from automem.train.players import trained_folder
-
-    on_cpu()
-    setup = _setup(trained_folder(asked.base), asked.recipe)
-    setup.checked()
-    return OnDemand(setup, out / "vllm.log", _say)
-
-
-def _setup(base: str, recipe: Recipe) -> Setup:
-    """How the base is served: with room for the recipe's adapter and for its longest rows and their replies."""
-    from automem.models.adapters import served_rank
-    from automem.serve.vllm import Setup, installed
-    from automem.train.commands import longest
-
-    lora = recipe.lora
-    return Setup(
-        model=base,
-        name=base,
-        lora=True,
-        max_lora_rank=served_rank(lora.rank),
-        tensor_parallel=max(1, lora.gpus),
-        max_model_len=longest(base, lora),
-        cpu=not lora.gpus and installed() != "vllm",
-    )
+    return on_demand(asked.base, asked.recipe, out, _say)
 
 
 def _players(asked: _Asked, server: OnDemand | None, settings: dict[str, Any]) -> Players:
@@ -376,29 +347,6 @@ def _warn_of_few(gate: PairedGate, episodes: int) -> None:
             f"warning: {episodes} gate episodes cannot reach {gate.confidence:.0%} confidence, so nothing will be "
             f"adopted; use at least {gate.fewest_pairs()}"
         )
-
-
-def _show(recipe: Recipe, base: str, out: Path) -> None:
-    """The exact commands of training and serving, and the memory that they take."""
-    from automem.serve.vllm import command, environment
-    from automem.train.commands import train_command
-    from automem.train.memory import architecture, estimate
-    from automem.train.players import trained_folder
-
-    folder = out / "recipes" / "i1-c1"
-    name = trained_folder(base)
-    setup = replace(_setup(name, recipe), port=8000)
-    print(f"# train: {recipe.name}, rank {recipe.lora.rank}, targets {', '.join(recipe.lora.modules())}")
-    print(shlex.join(train_command(folder / "job.json", recipe.lora)))
-    print("\n# serve base and adapter, one copy of the weights; --serve vllm does this, on a free port")
-    print(shlex.join(["env", *(f"{key}={value}" for key, value in environment(setup).items()), *command(setup)]))
-    print(f"# then the adapter is loaded by {setup.url}/v1/load_lora_adapter, from {folder / 'adapter'}")
-    sizes = architecture(name)
-    print("\n# memory")
-    if sizes is None:
-        print(f"the sizes of {name} are not known here; give a local folder with its config.json")
-    else:
-        print(estimate(sizes, recipe.lora, setup.max_model_len or 0))
 
 
 def _tell(outcome: Outcome, out: Path) -> None:

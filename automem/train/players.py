@@ -17,7 +17,7 @@ from automem.messages import Role
 from automem.models import make_model, model_spec
 from automem.models.adapters import load_adapter, probe
 from automem.models.base import Model
-from automem.models.local import SHIPPED, Place
+from automem.models.place import SHIPPED, Place
 
 
 class Server(Protocol):
@@ -178,7 +178,7 @@ def _base_alone(base: str, name: str) -> Place:
 
 
 def trained_folder(base: str) -> str:
-    """What transformers is given for `base`: without its kind, and the folder of a model that is known by name."""
+    """What transformers is given for `base`: a whole path for a folder or a model known by name, else the name."""
     kind, colon, rest = base.partition(":")
     name = rest if colon and kind in ("local", "openai") else base
-    return str(Place.read(name).base) if name in SHIPPED else name
+    return str(Place.read(name).base) if name in SHIPPED or Path(name).is_dir() else name
