@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup quickstart test slow check format
+.PHONY: help setup quickstart test slow slurm check format
 
 help: ## Show the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -25,6 +25,9 @@ test: setup ## The default test suite: no network, no GPU, about a minute
 
 slow: setup ## The tests marked slow: wheel, README, quickstart
 	$(BIN)/pytest -m slow
+
+slurm: setup ## The tests on a real Slurm of this machine, which they bring up and stop; as root on Debian
+	$(BIN)/pytest -m slurm
 
 check: setup ## Lint, format, types, direction of imports
 	$(BIN)/ruff check

@@ -12,8 +12,8 @@ from automem.errors import RunError, UsageError, did_you_mean
 
 #: Stands for the state of a job that the scheduler does not know any more.
 GONE = "GONE"
-_SECONDS = 60.0
-_QUICK = 10.0
+#: Seconds that a program may take which changes something, and one that only tells.
+PATIENT, QUICK = 60.0, 10.0
 
 
 @dataclass(frozen=True)
@@ -110,8 +110,10 @@ def _from_sacct(ids: Sequence[str]) -> Iterator[Seen]:
 
 
 def _from_scontrol(job: str) -> Iterator[Seen]:
-    answer = _ask(["scontrol", "show", "job", "-o", job])
-    for line in answer.splitlines():
+    done = _try(["scontrol", "show", "job", "-o", job])
+    if done is not None and "Invalid job id" in done.stderr:
+        yield Seen(job, GONE)
+    for line in done.stdout.splitlines() if done is not None else ():
         facts = dict(part.partition("=")[::2] for part in line.split() if "=" in part)
         if "JobId" not in facts:
             continue
@@ -142,24 +144,29 @@ def _exit_code(text: str) -> int | None:
     return 128 + int(signal) if signal.isdecimal() and int(signal) and int(code) == 0 else int(code)
 
 
-def _ask(command: list[str]) -> str:
-    """What a program says; nothing where it is not there, fails or is slow: some sites have no sacct."""
+def _try(command: list[str]) -> subprocess.CompletedProcess[str] | None:
+    """A program that only tells; None where it is not there or is slow: some sites have no sacct."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_QUICK)
+        return subprocess.run(command, capture_output=True, text=True, timeout=QUICK)
     except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout if done.returncode == 0 else ""
+        return None
+
+
+def _ask(command: list[str]) -> str:
+    """What it says; nothing where it fails."""
+    done = _try(command)
+    return done.stdout if done is not None and done.returncode == 0 else ""
 
 
 def _call(command: list[str]) -> subprocess.CompletedProcess[str]:
     try:
-        return subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS)
+        return subprocess.run(command, capture_output=True, text=True, timeout=PATIENT)
     except FileNotFoundError as error:
         raise RunError(
             f"there is no {command[0]} here", "launch from a login node of a Slurm cluster, or use --on local"
         ) from error
     except subprocess.TimeoutExpired as error:
-        raise RunError(f"{command[0]} does not answer within {_SECONDS:.0f} s", "is the cluster up?") from error
+        raise RunError(f"{command[0]} does not answer within {PATIENT:.0f} s", "is the cluster up?") from error
 
 
 def _words(text: str) -> str:
@@ -214,6 +221,6 @@ def require() -> None:
         UsageError: there is none.
     """
     try:
-        subprocess.run(["sbatch", "--version"], capture_output=True, timeout=_QUICK)
+        subprocess.run(["sbatch", "--version"], capture_output=True, timeout=QUICK)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise UsageError("there is no sbatch here", "launch from a login node, or use --on local") from error

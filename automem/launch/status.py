@@ -138,7 +138,8 @@ def _element(folder: LaunchFolder, planned: Planned, number: int, seen: dict[str
         own = None
     elif own is not None and own.slurm_id != name and own.slurm_id:
         name = own.slurm_id
-    return _with_scheduler(planned.job.name, number, name, own, seen.get(name))
+    gone = seen.get(name.partition("_")[0])
+    return _with_scheduler(planned.job.name, number, name, own, seen.get(name) or gone)
 
 
 def _local(folder: LaunchFolder, planned: Planned, number: int, own: OwnStatus | None) -> Element:

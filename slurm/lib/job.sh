@@ -95,7 +95,7 @@ supervise() {
                 server_answers || server_is_gone "$EXIT_SILENT" "the server does not answer"
             fi
         fi
-        nap "$child"
+        nap
     done
     [ -z "$caught" ] || leave "$EXIT_INTERRUPTED" "stopped by $caught"
 }

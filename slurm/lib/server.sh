@@ -41,7 +41,7 @@ wait_until_healthy() {
             return 0
         fi
         [ "$SECONDS" -lt "$until" ] || server_is_gone "$EXIT_DEADLINE" "the server is not healthy in $SERVER_DEADLINE s"
-        nap "$server"
+        nap
     done
 }
 
@@ -72,7 +72,7 @@ server_answers() {
 
 server_is_gone() {
     # When the whole job is stopped, the server may end before the signal is seen here.
-    nap "$server"
+    nap
     [ -z "$caught" ] || leave "$EXIT_INTERRUPTED" "stopped by $caught"
     say "$2; the end of its log, $server_log:"
     show_tail "$server_log" 30
