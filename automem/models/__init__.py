@@ -64,7 +64,8 @@ def model_spec(name: str, settings: Mapping[str, Any]) -> ModelSpec:
 
         told = validate(ChatSettings, settings, name).model_dump(exclude=ChatSettings.TRANSPORT)
     elif kind == "local":
-        from automem.models.local import LocalSettings, Place
+        from automem.models.local import LocalSettings
+        from automem.models.place import Place
 
         told = validate(LocalSettings, settings, name).model_dump(exclude=LocalSettings.TRANSPORT)
         told["weights"] = Place.read(rest).digest()

@@ -14,8 +14,6 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from hashlib import blake2b
-from importlib import resources
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -26,17 +24,21 @@ from pydantic import BaseModel, ConfigDict, Field
 from automem.errors import ModelFailure, UsageError
 from automem.messages import Message, Usage
 from automem.models.base import Completion, Request
+from automem.models.batching import joined, padded
 from automem.models.companions import hide_broken
 from automem.models.constrain import Grammars
+from automem.models.place import Place, digest_of
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-#: Models that are known by a name instead of a path.
-SHIPPED = ("pocket", "smollm2")
 #: Models of at most so many parameters are computed in float64.
 EXACT_PARAMETERS = 20_000_000
 _FEWEST_TOKENS = 16
+#: Prompts read together, those of like length: little is spent on padding.
+_READ = 8
+#: Seconds to wait for more requests, as long as some arrive.
+_SETTLE = 0.004
 _INSTALL = "pip install 'automem[local]'"
 
 
@@ -54,59 +56,7 @@ class LocalSettings(BaseModel):
     max_tokens: int = Field(
         default=512, ge=1, description="Longest reply, in tokens; lowered to what the prompt leaves."
     )
-    batch: int = Field(default=16, ge=1, description="Requests computed together at most; changes no reply.")
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a model is: the folder of the base and, if any, that of a LoRA adapter."""
-
-    base: Path
-    adapter: Path | None
-
-    @classmethod
-    def read(cls, name: str) -> Place:
-        """The place that `PATH` or `PATH+ADAPTER` means; PATH may be one of SHIPPED.
-
-        Raises:
-            UsageError: no model, or no adapter, is there.
-        """
-        whole, base, adapter = name, *name.partition("+")[::2]
-        if Path(whole).is_dir():
-            base, adapter = whole, ""
-        folder = _folder(base)
-        _demand(folder, "config.json", f"local:{base}", "a folder that transformers can load, pocket or smollm2")
-        if adapter:
-            _demand(Path(adapter), "adapter_config.json", f"+{adapter}", "a LoRA adapter in PEFT's format")
-        return cls(folder.resolve(), Path(adapter).resolve() if adapter else None)
-
-    def digest(self) -> str:
-        """Hash of all weights, configs and tokenizers: the identity of what answers."""
-        return _digest(self.base) if self.adapter is None else f"{_digest(self.base)}+{_digest(self.adapter)}"
-
-
-def _folder(base: str) -> Path:
-    if base == "smollm2":
-        from automem.models import smollm2
-
-        return smollm2.folder()
-    return Path(str(resources.files("automem.models") / base)) if base == "pocket" else Path(base)
-
-
-def _demand(folder: Path, marker: str, what: str, wanted: str) -> None:
-    if not (folder / marker).is_file():
-        raise UsageError(f"no model at '{what}': there is no {folder / marker}", f"give {wanted}")
-
-
-def _digest(folder: Path) -> str:
-    total = blake2b(digest_size=8)
-    for path in sorted(folder.iterdir()):
-        if path.suffix in (".safetensors", ".json", ".jinja", ".bin"):
-            total.update(path.name.encode())
-            with path.open("rb") as file:
-                while block := file.read(1 << 20):
-                    total.update(block)
-    return total.hexdigest()
+    batch: int = Field(default=32, ge=1, description="Requests computed together at most; changes no reply.")
 
 
 @dataclass(eq=False)
@@ -179,7 +129,7 @@ class _Base:
         Raises:
             UsageError: it was made for another base.
         """
-        name = f"adapter_{_digest(adapter)}"
+        name = f"adapter_{digest_of(adapter)}"
         if name not in self._adapters:
             self._thread.submit(self._add, adapter, name).result()
             self._adapters.add(name)
@@ -223,11 +173,19 @@ class _Base:
         self._model.to(self._model.dtype).eval()
 
     def _work(self) -> None:
+        self._settle()
         batch = self._take()
         if batch:
             self._generate(batch)
             for asked in batch:
                 asked.complete = True
+
+    def _settle(self) -> None:
+        """Wait while requests arrive: the agents answered last need this interpreter to ask for their next reply."""
+        seen = 0
+        while len(self._waiting) > seen:
+            seen = len(self._waiting)
+            time.sleep(_SETTLE)
 
     def _take(self) -> list[_Asked]:
         """The next batch: the oldest request, and the next ones with its adapter."""
@@ -255,21 +213,10 @@ class _Base:
     def _decode(self, batch: Sequence[_Asked]) -> None:
         """Say token after token for the whole batch; who has finished leaves it."""
         import torch
-        from transformers import DynamicCache
 
-        active, cache = list(batch), DynamicCache(config=self._model.config)
-        ids, mask = _padded([asked.ids for asked in active])
+        active = sorted(batch, key=lambda asked: len(asked.ids))
+        cache, mask, rows = self._read([asked.ids for asked in active])
         while True:
-            positions = (mask.cumsum(-1) - 1).clamp(min=0)[:, -ids.shape[1] :]
-            out = self._model(
-                input_ids=ids,
-                attention_mask=mask,
-                position_ids=positions,
-                past_key_values=cache,
-                use_cache=True,
-                logits_to_keep=1,
-            )
-            rows = out.logits[:, -1].to(torch.float64).numpy()
             going = [i for i, asked in enumerate(active) if self._goes_on(asked, rows[i])]
             if not going:
                 return
@@ -278,6 +225,35 @@ class _Base:
                 mask, active = mask[going], [active[i] for i in going]
             ids = torch.tensor([[asked.said[-1]] for asked in active])
             mask = torch.cat([mask, torch.ones(len(active), 1, dtype=mask.dtype)], dim=1)
+            rows = self._logits(ids, mask, cache)
+
+    def _read(self, prompts: Sequence[Sequence[int]]) -> tuple[Any, Tensor, np.ndarray]:
+        """Read prompts, given by length: their cache, their mask (both padded on the left), the next logits."""
+        from transformers import DynamicCache
+
+        caches, masks, rows = [], [], []
+        for first in range(0, len(prompts), _READ):
+            ids, mask = padded(prompts[first : first + _READ])
+            caches.append(DynamicCache(config=self._model.config))
+            rows.append(self._logits(ids, mask, caches[-1]))
+            masks.append(mask)
+        return *joined(caches, masks, self._model.config), np.concatenate(rows)
+
+    def _logits(self, ids: Tensor, mask: Tensor, cache: Any) -> np.ndarray:
+        """Logits of what follows `ids`, the newest tokens under `mask`; `cache` grows by them."""
+        import torch
+
+        positions = (mask.cumsum(-1) - 1).clamp(min=0)[:, -ids.shape[1] :]
+        out = self._model(
+            input_ids=ids,
+            attention_mask=mask,
+            position_ids=positions,
+            past_key_values=cache,
+            use_cache=True,
+            logits_to_keep=1,
+        )
+        logits: np.ndarray = out.logits[:, -1].to(torch.float64).numpy()
+        return logits
 
     def _goes_on(self, asked: _Asked, logits: np.ndarray) -> bool:
         """Add the next token to a reply; whether another one is to follow."""
@@ -289,19 +265,6 @@ class _Base:
         if asked.guide is not None:
             asked.guide.advance(token)
         return len(asked.said) < asked.room
-
-
-def _padded(rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
-    """Token ids padded on the left, and the mask of what is not padding."""
-    import torch
-
-    longest = max(map(len, rows))
-    ids = torch.zeros(len(rows), longest, dtype=torch.long)
-    mask = torch.zeros_like(ids)
-    for row, given in enumerate(rows):
-        ids[row, longest - len(given) :] = torch.tensor(given)
-        mask[row, longest - len(given) :] = 1
-    return ids, mask
 
 
 def _load(folder: Path) -> tuple[Any, Any]:
