@@ -36,7 +36,8 @@ You have {steps} steps. The score is 1 when the goal is reached, and 0 otherwise
 
 {read}
 
-The compass names move one step, push or attack; you cannot pass an open door diagonally.
+The compass names move one step, push or attack. An open door cannot be entered or left \
+diagonally; an empty doorway or a broken door can.
 
 {answer}"""
 _ANSWERS = """\
@@ -85,6 +86,7 @@ def make(task: str, **options: Any) -> nethack.TextGame:
         wording=chosen.wording,
         clock=False,
         levels=False,
+        task=task,
     )
     return nethack.TextGame(game, rules)
 

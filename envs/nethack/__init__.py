@@ -62,5 +62,6 @@ def make(task: str, **options: Any) -> TextGame:
         wording=chosen.wording,
         clock=chosen.clock,
         levels=True,
+        task=task,
     )
     return TextGame(Game(library), rules)

@@ -32,6 +32,8 @@ class Rules:
     clock: bool
     #: Whether positions begin with the dungeon level.
     levels: bool
+    #: Name of the task, told in `info["state"]`.
+    task: str
 
 
 class TextGame(Env):
@@ -96,7 +98,7 @@ class TextGame(Env):
             self._state = {**self._state, "message": screen.message, "prompt": None, "over": outcome.ending}
         else:
             self._parts = text.sections(screen, self.rules.wording, self.rules.clock)
-            self._state = gather(screen, self._landmarks)
+            self._state = {"task": self.rules.task, **gather(screen, self._landmarks)}
             if self.rules.levels:
                 self._state["position"] = [self._state["dlvl"], *self._state["position"]]
         self._progress = max(self._progress, self.rules.progress(self._state))

@@ -38,9 +38,10 @@ pickup, wield, wear, pray, zap and so on. A single letter or digit presses that 
 
 {answer}
 
-Walls and blank squares stop you; a closed door is opened with open and a direction, a locked one kicked. You cannot \
-pass an open door diagonally. Where no way leads on, search several times beside walls and dead ends. Eat when hungry. \
-The episode ends when you die, and when no turn has passed in the game for {patience} steps."""
+Walls and blank squares stop you; a closed door is opened with open and a direction, a locked one kicked. An open \
+door cannot be entered or left diagonally; an empty doorway or a broken door can. Where no way leads on, search \
+several times beside walls and dead ends. Eat when hungry. The episode ends when you die, and when no turn has passed \
+in the game for {patience} steps."""
 
 
 def instructions(patience: int) -> str:

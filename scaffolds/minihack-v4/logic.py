@@ -35,7 +35,7 @@ class Scene:
         self.steps = history["steps"]
         #: The steps that were moves of the game, not answers to it; oldest first.
         self.deeds = [step for step in self.steps if not step["state"]["prompt"]]
-        self.puzzle = boxoban(state, history)
+        self.puzzle = boxoban(state)
         self.tried = vain(state, history)
         self.free = free(self)
         self.counts = {side: visits(self, OFFSETS[side]) for side in self.free}
@@ -182,12 +182,9 @@ def free(scene):
     return [side for side in sides if side in STRAIGHT or scene.around[side]["kind"] != "open door"]
 
 
-def boxoban(state, history):
-    """Whether this is the puzzle: by the task where the game tells it, else by its walls of iron bars."""
-    if "task" in state:
-        return state["task"].startswith("boxoban")
-    seen = [state, *[step["state"] for step in history["steps"]]]
-    return any(near["kind"] == "iron bars" for past in seen for near in past["adjacent"].values())
+def boxoban(state):
+    """Whether this is the puzzle, which has four ways to go."""
+    return state["task"].startswith("boxoban")
 
 
 # Where to go
