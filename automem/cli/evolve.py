@@ -39,7 +39,9 @@ def evolve(
     start: Annotated[str, typer.Option("--from", help="The scaffold to start from, by name or path.")],
     model: Annotated[str, typer.Option("-m", "--model", help="The model that plays.")],
     gate_seeds: Annotated[str, typer.Option(help="Seeds that the gate decides on.")],
-    report_seeds: Annotated[str, typer.Option(help="Seeds of the final report; never seen before it.")],
+    report_seeds: Annotated[
+        str | None, typer.Option(help="Seeds of the final report, never seen before it. [no report]")
+    ] = None,
     proposer: Annotated[ProposerKind, typer.Option(help="Who rewrites the scaffold.")] = ProposerKind.RULES,
     proposer_model: Annotated[str | None, typer.Option(help="The meta-model (openai proposer).")] = None,
     proposer_base_url: Annotated[str | None, typer.Option(help="Where the meta-model is served.")] = None,
@@ -78,7 +80,7 @@ def evolve(
         model=model,
         settings=settings_of(groups["model"], base_url),
         gate_seeds=parse_seeds(gate_seeds, "--gate-seeds"),
-        report_seeds=parse_seeds(report_seeds, "--report-seeds"),
+        report_seeds=parse_seeds(report_seeds, "--report-seeds") if report_seeds else [],
         allowed=_kinds(allow),
         groups=groups,
         budget=validate(LoopBudget, {"revisions": revisions, **groups["loop"]}, "-s loop"),
@@ -207,10 +209,12 @@ def _tell(outcome: Outcome, out: Path) -> None:
     from automem.results.table import build_table, to_markdown
 
     runs = [outcome.start.run] if outcome.best is outcome.start else [outcome.start.run, outcome.best.run]
-    print(f"stopped: {outcome.stopped}\n\nOn the report seeds:\n")
+    print(f"stopped: {outcome.stopped}\n\nOn the {outcome.purpose} seeds:\n")
     print(to_markdown(build_table(runs)))
     if outcome.report is None:
         print(f"\nNo comparison: {outcome.start.fault or outcome.best.fault}")
     elif outcome.best is not outcome.start:
         print(f"\nbest against start: {outcome.report}")
+        if outcome.purpose == "gate":
+            print("These seeds were decided on; --report-seeds asks for others.")
     print(f"\nThe best scaffold is in {out / 'best'}; `automem table {out} --lineage` tells how it came about.")

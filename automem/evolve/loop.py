@@ -5,7 +5,7 @@
     best/                          a copy of the best scaffold so far
     proposals/r1-a1-c0/            candidate/, proposal.json, the proposer's own files
     plays/gate-<digest>/           run folders, one for each scaffold and set of seeds
-    plays/report-<digest>/
+    plays/report-<digest>/         the start and the best, where there are report seeds
 
 Everything is derived from these files: a slot (revision, attempt, continuation) with a row in the lineage is
 decided, one with a proposal.json is proposed, and a run folder resumes itself.
@@ -46,10 +46,12 @@ class BudgetUsedUp(Exception):
 class Outcome:
     """How the loop ended: why it stopped, and the start and the best on the report seeds.
 
-    `report` compares the two; None where one of them failed in play there.
+    Without report seeds it is the gate seeds, as `purpose` says. `report` compares the two; None where one of them
+    failed in play there.
     """
 
     stopped: str
+    purpose: str
     start: GatePlay
     best: GatePlay
     report: GateResult | None
@@ -222,10 +224,12 @@ class Evolution:
         )
 
     def _report(self, stopped: str, start: Scaffold, best: Scaffold) -> Outcome:
-        before = self._play("report", start, self.config.report_seeds)
-        after = before if best.digest == start.digest else self._play("report", best, self.config.report_seeds)
+        report, gate = self.config.report_seeds, self.config.gate_seeds
+        purpose, seeds = ("report", report) if report else ("gate", gate)
+        before = self._play(purpose, start, seeds)
+        after = before if best.digest == start.digest else self._play(purpose, best, seeds)
         whole = not (before.fault or after.fault)
-        return Outcome(stopped, before, after, self._gate.decide(before.scores, after.scores) if whole else None)
+        return Outcome(stopped, purpose, before, after, self._gate.decide(before.scores, after.scores) if whole else None)
 
     def _play(self, purpose: str, scaffold: Scaffold, seeds: Sequence[int], repeat: int = 0) -> GatePlay:
         folder = self.folder / "plays" / f"{purpose}-{scaffold.digest}"
