@@ -99,7 +99,7 @@ def automem(installed, tmp_path):
 
 def listed(*options):
     """Paths in the wheel of the files that git lists in the checkout."""
-    command = ["git", "ls-files", *options, "automem", "envs", "experiments", "scaffolds"]
+    command = ["git", "ls-files", *options, "automem", "envs", "experiments", "scaffolds", "slurm"]
     done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=True)
     paths = [name for name in done.stdout.splitlines() if (CHECKOUT / name).exists()]
     return {name if name.startswith("automem/") else f"automem/_shipped/{name}" for name in paths}

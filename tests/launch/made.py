@@ -43,7 +43,7 @@ def directives(text):
 def shellcheck(*files):
     program = Path(sys.executable).with_name("shellcheck")
     command = [str(program) if program.is_file() else shutil.which("shellcheck"), *map(str, files)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout
 
 

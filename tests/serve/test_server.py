@@ -207,6 +207,22 @@ def test_a_server_can_die():
         assert process.wait(10) == 3
 
 
+def test_a_server_can_die_while_it_loads():
+    process, url = start("loading=60,die_at=0.2")
+    with process:
+        assert url == ""
+        assert process.wait(30) == 3
+
+
+def test_a_server_can_be_sick():
+    with running(build_app({"parrot": Parrot()}, Faults(sick_after=1))) as url:
+        health = url.removesuffix("/v1") + "/health"
+        assert call(health)[0] == 200
+        assert say(url, "hello")[0] == 200
+        assert call(health)[0] == 503
+        assert say(url, "hello")[0] == 200
+
+
 def test_interrupting_is_clean_and_quiet():
     process, url = start()
     with process:

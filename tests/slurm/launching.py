@@ -61,7 +61,7 @@ def run_here(out, jobs):
     return launch
 
 
-def until(condition, seconds=60.0):
+def until(condition, seconds=120.0):
     """What `condition` returns once it is true."""
     end = time.monotonic() + seconds
     while True:
@@ -75,7 +75,7 @@ def states(launch):
     return {status.name: [element.state for element in status.elements] for status in look(launch)}
 
 
-def wait(launch, seconds=180.0):
+def wait(launch, seconds=600.0):
     """The states of all elements, once all have ended."""
     until(lambda: all(status.ended for status in look(launch)), seconds)
     return states(launch)

@@ -1,11 +1,14 @@
 """Servers in jobs: deaths are seen at once and leave nothing; two on a node do not meet."""
 
+import os
 import re
+import signal
 import sys
+import time
 from datetime import datetime
 
 import pytest
-from launching import cluster, element, left_behind, log, play, served, submitted, until, wait
+from launching import cluster, element, left_behind, log, play, served, steps, submitted, until, wait
 
 from automem.launch import resubmit
 from automem.launch.status import look
@@ -44,15 +47,17 @@ def when(text):
 
 
 def test_a_death_ends_the_job_within_half_a_minute(place):
-    launch = submitted(
-        place / "a",
-        [served("play", asked(place / "run", steps=200))],
-        cluster(server={"faults": "die_at=6,delay=0.3"}),
-    )
+    site = cluster(server={"faults": "delay=0.3"})
+    launch = submitted(place / "a", [served("play", asked(place / "run", steps=200))], site)
+    until(lambda: steps(place / "run") > 3, 300)
+    (server,) = [int(pid) for pid, command in left_behind(launch) if b"\0serve\0" in command]
+    os.kill(server, signal.SIGKILL)
+    died = time.time()
     assert wait(launch) == {"play": ["failed"]}
     own = element(launch, "play").own
-    started = when(re.search(r"(.*) the server starts on port", log(launch, "play"))[1])
-    assert own.ended - started.timestamp() - 6 < 30
+    assert (own.exit_code, own.ended - died < 30) == (72, True)
+    assert "    serving at http://127.0.0.1:" in log(launch, "play")
+    until(lambda: not left_behind(launch), 15)
 
 
 #: Asks the job's server, which must not have been asked by any other.
