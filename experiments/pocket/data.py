@@ -120,7 +120,7 @@ def steps(times: int) -> list[str]:
 
 
 def glances(count: int, seed: int) -> Iterator[Chat]:
-    """First replies of PLAN to observations made up so that taking and delivering are as frequent as searching."""
+    """Conversations of PLAN made up so that taking and delivering are as frequent as searching."""
     chance, policy = Random(seed), NoviceCourierPolicy(Habits(skips=0))
     env = make("courier", "small")
     env.reset(seed=0)
@@ -128,24 +128,58 @@ def glances(count: int, seed: int) -> Iterator[Chat]:
     rooms, parcels = sorted(world.rooms.values()), sorted(world.parcels)
     request = Request("gameplay", "plan", "courier", "small", 0, 0, 0, 0)
     for _ in range(count):
-        room, goal = chance.sample(rooms, 2)
-        here = chance.sample(parcels, chance.choice([0, 1, 1, 2, 3]))
-        rest = [parcel for parcel in parcels if parcel not in here]
-        ordered, carrying = chance.choice(rest), "nothing"
-        match chance.choice(["take", "take", "search", "carry", "deliver"]):
-            case "take" if here:
-                ordered = chance.choice(here)
-            case "carry":
-                carrying = ordered
-            case "deliver":
-                carrying, goal = ordered, room
-        observed = (
-            f"Room: {room} at {chance.randrange(6)},{chance.randrange(4)} in a grid of 6 by 4.\n"
-            f"Here: {', '.join(here) or 'nothing'}.\nCarrying: {carrying}.\nOrder: {ordered} to {goal}."
-        )
-        user: Message = {"role": "user", "content": _GLANCE.format(observed=observed, file=chance.choice(_FILES))}
-        reply = policy.reply(read_prompt([_ACTIONS, user], request))
-        yield Chat([user, {"role": "assistant", "content": reply}], frozenset({1}))
+        file = chance.choice(_FILES)
+        said: Message = {
+            "role": "user",
+            "content": _GLANCE.format(observed=_observed(rooms, parcels, chance), file=file),
+        }
+        chat = [said, _reply(policy, [said], request)]
+        wanted, _, rest = str(chat[1]["content"]).partition("\n")
+        if "SEARCH" in rest:
+            chat.append({"role": "user", "content": _answer(wanted, file, rooms, parcels, chance)})
+            chat.append(_reply(policy, chat, request))
+        yield Chat(chat, frozenset(range(1, len(chat), 2)))
+
+
+def _reply(policy: NoviceCourierPolicy, chat: Sequence[Message], request: Request) -> Message:
+    return {"role": "assistant", "content": policy.reply(read_prompt([_ACTIONS, *chat], request))}
+
+
+def _observed(rooms: Sequence[str], parcels: Sequence[str], chance: Random) -> str:
+    """An observation: the ordered parcel lies here, or is carried, or its room is this one, or none of these."""
+    room, goal = chance.sample(rooms, 2)
+    here = chance.sample(parcels, chance.choice([0, 1, 1, 2, 3]))
+    ordered, carrying = chance.choice([parcel for parcel in parcels if parcel not in here]), "nothing"
+    match chance.choice(["take", "take", "search", "carry", "deliver"]):
+        case "take" if here:
+            ordered = chance.choice(here)
+        case "carry":
+            carrying = ordered
+        case "deliver":
+            carrying, goal = ordered, room
+    return (
+        f"Room: {room} at {_place(chance)} in a grid of 6 by 4.\nHere: {', '.join(here) or 'nothing'}.\n"
+        f"Carrying: {carrying}.\nOrder: {ordered} to {goal}."
+    )
+
+
+def _answer(wanted: str, file: str, rooms: Sequence[str], parcels: Sequence[str], chance: Random) -> str:
+    """What a search for `wanted` finds: none to three lines of a log or rows of a table."""
+    count, table, name = chance.choice([0, 1, 1, 2, 3]), "table" in file, file.partition(" ")[0]
+    lines, step = [], 0
+    for number in sorted(chance.sample(range(1, 60), count)):
+        step += chance.randrange(1, 40)
+        others = chance.sample([parcel for parcel in parcels if parcel != wanted], chance.choice([0, 0, 1, 2]))
+        things = chance.sample([*others, wanted], len(others) + 1) if wanted in parcels else others
+        room = chance.choice(rooms) if wanted in parcels else wanted
+        what = f"{_place(chance)}: {', '.join(things) or 'nothing'}"
+        lines.append(f"{number}: {room} | {what} | step {step}" if table else f"{number}: {room} at {what}")
+    matches = {0: "no lines match", 1: "1 line matches"}.get(count, f"{count} lines match")
+    return "\n".join([f"[1] SEARCH {name} {wanted}: {matches} '{wanted}'{':' if count else ''}", *lines])
+
+
+def _place(chance: Random) -> str:
+    return f"{chance.randrange(6)},{chance.randrange(4)}"
 
 
 def _played(made: Scaffold, seeds: list[int], steps: int, out: Path) -> Iterator[Chat]:

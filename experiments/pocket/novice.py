@@ -27,9 +27,11 @@ class Habits:
     """Chances of a beginner's mistakes, each drawn anew at every turn.
 
     `idle`: a LOG writes nothing of use; `repeats`: the fact is written twice; `chatter`: a line that is of no
-    use; `skips`: PLAN does not ask memory.
+    use; `skips`: PLAN does not ask memory. `looks`, the one good habit, is still rare: a LOG looks up what is known
+    of the room, then writes the fact once and nothing else.
     """
 
+    looks: float = 0.1
     idle: float = 0.45
     repeats: float = 0.2
     chatter: float = 0.5
@@ -57,9 +59,13 @@ class NoviceCourierPolicy:
         kept = _kept_file(prompt, ("UPSERT", "table"), ("APPEND", "log"))
         if sight is None or kept is None:
             return done
+        place = f"{sight.place[0]},{sight.place[1]}"
+        fact = _write(*kept, sight.room, f"{place}: {', '.join(sight.here) or 'nothing'}")
+        if prompt.asked:
+            return [fact, *done]
+        if "SEARCH" in prompt.offered and chance.random() < self._habits.looks:
+            return [Operation("SEARCH", (kept[1], sight.room))]
         if chance.random() >= self._habits.idle:
-            place = f"{sight.place[0]},{sight.place[1]}"
-            fact = _write(*kept, sight.room, f"{place}: {', '.join(sight.here) or 'nothing'}")
             written += [fact, fact] if chance.random() < self._habits.repeats else [fact]
         if chance.random() < self._habits.chatter:
             written.append(_write(*kept, *chance.choice(_CHATTER)))
