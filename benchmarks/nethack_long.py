@@ -1,8 +1,4 @@
-"""10,000 steps of NetHack: bytes a step, and a kill -9 in the middle after which the trace is the same.
-
-The player is a watchman: he looks around, which takes no time in the game, searches every twentieth step, and
-writes down every tenth. A policy that explores dies long before 10,000 steps.
-"""
+"""10,000 steps of NetHack: bytes a step, and a kill -9 in the middle after which the trace is the same."""
 
 import json
 import subprocess
@@ -13,31 +9,13 @@ from pathlib import Path
 from common import config_of, play, table, temporary_run, trace_of
 from trace_size import PLACES, bytes_per_step
 
-from automem.models.base import Completion, estimate_usage
-
 STEPS = 10_000
 SEED = 42
 
 
-class Watchman:
-    """Instant, and blind to the prompt."""
-
-    name = "scripted:watchman"
-
-    async def generate(self, messages, request):
-        action = "search" if request.step % 20 == 0 else "look"
-        note = f"<|APPEND|>actions_log.txt|step {request.step}: all quiet<|END|>\n" if request.step % 10 == 0 else ""
-        text = f"{note}<|DONE|>" if request.phase == "log" else f"<|ACTION|>{action}<|END|>"
-        return Completion(text, estimate_usage(messages, text))
-
-    async def close(self):
-        pass
-
-
 def child(folder):
     """Play, or go on with, the episode in `folder`."""
-    config, scaffold = config_of("nethack", "default", "nethack-v0", "scripted:null", [SEED], STEPS)
-    play(folder, config, scaffold, Watchman())
+    play(folder, *config_of("nethack", "default", "nethack-v2", "scripted:explorer", [SEED], STEPS))
 
 
 def killed_in_the_middle(folder):
@@ -76,7 +54,7 @@ def main():
         at = bytes_per_step(one)
         same = without_timings(one) == without_timings(other)
     table(
-        "NetHack, nethack-v0, a watchman: trace bytes a step, mean of 100 steps around step …",
+        "NetHack, nethack-v2, scripted:explorer: trace bytes a step, mean of 100 steps around step …",
         ("steps", *(f"{place:,}" for place in PLACES), "last/first"),
         (steps, *at, at[-1] / at[0]),
     )

@@ -14,18 +14,18 @@ from automem.models.scripted.explorer import ExplorerPolicy
 from automem.models.scripted.explorer_sight import STEPS, read_sight
 
 LOG, TABLE = FileEntry("map.md", "log", 0), FileEntry("map.md", "table", 0)
-ACTIONS = (*STEPS, "down", "more", "esc", "open", "kick", "eat", "pray", "search", "20", "y", "n", "b")
+ACTIONS = (*STEPS, "down", "more", "esc", "open", "kick", "eat", "pray", "search", "20", "y", "n", "b", "d")
 READS, WRITES = {"SEARCH", "ACTION", "DONE"}, {"SEARCH", "APPEND", "UPSERT", "DONE"}
 #: A step at which the policy neither wanders nor changes its course.
 STEP = 4
 
 
-def screen(*rows, message="", seen="", status="HP:16(16)", asked=False):
+def screen(*rows, message="", seen="", status="HP:16(16)", level=1, carried="a: a club", asked=False):
     """An observation with `rows` as the map and the cursor on @, or on the message."""
     y, x = next((y, row.index("@")) for y, row in enumerate(rows, 1) if "@" in row)
     cursor = "\n(x=9, y=0)" if asked else f"Yourself a rogue\n(x={x}, y={y})"
-    drawn = "\n".join((*rows, *[""] * (21 - len(rows)), "Agent the Footpad", f"Dlvl:1 $:0 {status}"))
-    parts = {"message": message, "language observation": seen, "cursor": cursor, "map": drawn, "inventory": "a: a club"}
+    drawn = "\n".join((*rows, *[""] * (21 - len(rows)), "Agent the Footpad", f"Dlvl:{level} $:0 {status}"))
+    parts = {"message": message, "language observation": seen, "cursor": cursor, "map": drawn, "inventory": carried}
     return "\n\n".join(f"{title}:\n{part}".rstrip() for title, part in parts.items())
 
 
@@ -49,7 +49,7 @@ ROOM = ("-----", "|...|", "|.@.|", "-----")
     ("message", "answer"),
     [
         ("In what direction?", "esc"),
-        ("What do you want to eat? [bd or ?*]", "b"),
+        ("What do you want to eat? [bd or ?*]", "d"),
         ("What do you want to eat? [e or ?*]", "esc"),
         ("Really attack the gnome? [yn] (n)", "n"),
         ("You hear a door open.\nAre you sure you want to pray? [yn] (n)", "y"),
@@ -61,7 +61,8 @@ ROOM = ("-----", "|...|", "|.@.|", "-----")
     ],
 )
 def test_answers(message, answer):
-    assert action(screen(*ROOM, message=message, asked=True)) == answer
+    carried = "a: a club\nb: a tripe ration\nd: 2 food rations" if "bd" in message else "a: a club"
+    assert action(screen(*ROOM, message=message, carried=carried, asked=True)) == answer
     assert action(screen("-----", "|..>|", "|.@.|", "-----", message=message)) == "northeast", "answered already"
 
 
@@ -165,6 +166,85 @@ def test_log_marks_dead_ends_and_boulders_that_do_not_move():
     assert reply("log", end, [LOG], asked, ["none"])[0] == "<|APPEND|>map.md|L1 done at 1,3,2<|END|>"
     stuck = screen("-----", "|.@`|", "-----", message="You try to move the boulder, but in vain.")
     assert reply("log", stuck, [LOG], asked, ["none"])[0] == "<|APPEND|>map.md|L1 done at 1,3,2<|END|>"
+
+
+# Staying alive
+
+ACTS, STATUS = FileEntry("actions.md", "log", 0), FileEntry("current_status.txt", "auto", 5)
+DYING = screen(*ROOM, status="HP:2(16)")
+
+
+def test_it_looks_up_the_last_prayer_and_prays_when_that_is_long_ago():
+    files, asked = [TABLE, ACTS, STATUS], [Operation("SEARCH", ("actions.md", "prayed in turn"))]
+    ask = "<|SEARCH|>actions.md|prayed in turn<|END|>"
+    assert reply("plan", DYING, files) == [ask, "<|SEARCH|>current_status.txt|turn<|END|>"]
+    asked.append(Operation("SEARCH", ("current_status.txt", "turn")))
+    pray = ["<|ACTION|>pray<|END|>"]
+    for notes, turn, prays in (
+        ("no lines match", 250, False),
+        ("no lines match", 350, True),
+        ("1: prayed in turn 400", 1350, False),
+        ("1: prayed in turn 400", 1450, True),
+        ("1: prayed in turn 400\n2: prayed in turn 1500", 1900, False),
+    ):
+        told = reply("plan", DYING, files, asked, [notes, f"1: Level 1, position x=3, turn {turn}, step 4"])
+        assert (told == pray) == prays, (notes, turn)
+
+
+def test_without_a_status_file_the_clock_or_the_step_counts():
+    asked = [Operation("SEARCH", ("actions.md", "prayed in turn"))]
+    pray = ["<|ACTION|>pray<|END|>"]
+    assert reply("plan", DYING, [ACTS], asked, ["no lines match"], step=301) == pray
+    assert reply("plan", DYING, [ACTS], asked, ["no lines match"], step=299) != pray
+    clocked = screen(*ROOM, status="HP:2(16) T:301")
+    assert reply("plan", clocked, [ACTS], asked, ["no lines match"], step=150) == pray
+
+
+def test_log_keeps_the_turn_of_a_prayer_and_what_was_killed():
+    prayed = screen(*ROOM, message="You begin praying to Odin.\nYou finish your prayer.")
+    assert reply("log", prayed, [TABLE, ACTS, STATUS]) == ["<|SEARCH|>current_status.txt|turn<|END|>"]
+    asked = [Operation("SEARCH", ("current_status.txt", "turn"))]
+    note = "<|APPEND|>actions.md|prayed in turn 77<|END|>"
+    assert reply("log", prayed, [TABLE, ACTS, STATUS], asked, ["1: turn 77, step 4"]) == [note]
+    killed = screen(*ROOM, message="You kill the newt!  You kill the kitten!")
+    assert reply("log", killed, [TABLE, ACTS]) == ["<|APPEND|>actions.md|killed newt in step 4<|END|>"]
+
+
+def test_it_eats_what_it_has_just_killed():
+    asked = [Operation("SEARCH", ("actions.md", "killed"))]
+    beside = screen(*ROOM, seen="newt corpse adjacent west")
+    assert reply("plan", beside, [ACTS]) == ["<|SEARCH|>actions.md|killed<|END|>"]
+    here = screen(*ROOM, message="You see here a newt corpse.")
+    question = screen(*ROOM, message="There is a newt corpse here; eat it? [ynq] (n)", asked=True)
+    for seen, fresh, old in ((beside, "west", None), (here, "eat", None), (question, "y", "n")):
+        told = reply("plan", seen, [ACTS], asked, ["3: killed newt in step 38"], step=41)
+        assert told == [f"<|ACTION|>{fresh}<|END|>"]
+        told = reply("plan", seen, [ACTS], asked, ["3: killed newt in step 4"], step=41)
+        assert f"<|ACTION|>{fresh}<|END|>" not in told
+        assert old is None or told == [f"<|ACTION|>{old}<|END|>"]
+
+
+def test_it_picks_food_up_and_eats_it_when_hungry():
+    food = "a: a club\nd: a food ration"
+    assert action(screen(*ROOM, status="HP:16(16) Hungry", carried=food)) == "eat"
+    assert action(screen(*ROOM, status="HP:16(16)", carried=food)) != "eat"
+    assert action(screen(*ROOM, status="HP:16(16) Hungry")) != "eat"
+    found = screen(*ROOM, message="You see here 2 food rations.")
+    assert action(found, actions=(*ACTIONS, "pickup")) == "pickup"
+
+
+def test_it_leaves_the_peaceful_alone_once_the_game_has_asked():
+    row, gnome = ("-----", "|G@>|", "-----"), "gnome adjacent west"
+    assert action(screen(*row, seen=gnome)) == "west"
+    assert action(screen(*row, seen=gnome, message="Really attack the gnome? [yn] (n)")) == "east"
+
+
+def test_it_goes_deeper_only_when_strong_enough():
+    stairs = ("-----", "|..>|", "|.@.|", "-----")
+    assert action(screen(*stairs, status="HP:16(16) Xp:1/0")) == "northeast"
+    assert action(screen(*stairs, status="HP:16(16) Xp:1/0", level=2)) != "northeast"
+    assert action(screen(*stairs, status="HP:16(16) Xp:4/90", level=2)) == "northeast"
+    assert action(screen(*stairs, status="HP:7(16) Xp:4/90")) == "search", "it rests first"
 
 
 # Games

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from itertools import islice
 
 from automem.grammar import Operation
-from automem.models.scripted import boxoban
+from automem.models.scripted import boxoban, explorer_needs
 from automem.models.scripted.base import FileEntry, Prompt, pick
 from automem.models.scripted.explorer_sight import ASIDE, STEPS, Place, Sight, around, read_sight
 
@@ -32,7 +32,6 @@ ASKED, ROUNDS = 6, 3
 _NOTE = re.compile(rf"L(\d+) ({STAIRS}|{DONE}|{BEEN}) at (?:\d+,)?(\d+),(\d+)")
 _ROW = re.compile(rf"(?:\d+,)?(\d+),(\d+) \| L(\d+) ({STAIRS}|{DONE}|{BEEN})")
 _KEY_OF_TWO = "a key is x,y"
-_BRACKETS = re.compile(r"\[(.+?)[ \]]")
 _MENU = re.compile(r"\(end\)$|\(\d+ of \d+\)$")
 
 
@@ -52,19 +51,19 @@ class ExplorerPolicy:
             if searches := boxoban.question(prompt):
                 return searches
             return [Operation("ACTION", (boxoban.push(prompt, sight) or _anywhere(sight) or prompt.default_action,))]
-        action = _answer(prompt, sight) or _urgent(prompt, sight)
-        if action is None:
-            searches = _questions(prompt, sight)
-            if searches:
-                return searches
-            action = _explore(prompt, sight, _known(prompt, sight))
+        wanted = _answer(prompt, sight) or explorer_needs.urgent(prompt, sight)
+        if not wanted:
+            wanted = _anywhere(sight) if sight.chance(12) else _questions(prompt, sight)
+        if isinstance(wanted, list) and wanted:
+            return wanted
+        action = wanted or _explore(prompt, sight, _known(prompt, sight))
         return [Operation("ACTION", (action if action in prompt.actions else prompt.default_action,))]
 
 
 # Questions
 
 
-def _answer(prompt: Prompt, sight: Sight) -> str | None:
+def _answer(prompt: Prompt, sight: Sight) -> list[Operation] | str | None:
     """The answer to what the game asks; None when it asks nothing: a question answered may stay in view."""
     if sight.here is not None:
         return None
@@ -75,53 +74,20 @@ def _answer(prompt: Prompt, sight: Sight) -> str | None:
         return "esc"
     if line.startswith("Count:"):
         return "search"
+    if wanted := explorer_needs.answer(prompt, line):
+        return wanted
     if "[yn" in line:
-        return _key(prompt, "y" if "pray" in line else "n")
+        return explorer_needs.key(prompt, "n")
     if line.endswith(("direction?", "direction)")):
-        return _door_beside(sight) or "esc"
-    if line.startswith("What do you want to"):
-        letter = _BRACKETS.search(line)
-        return letter[1][0] if letter and letter[1][0] in prompt.actions else "esc"
+        return explorer_needs.door_beside(sight) or "esc"
     return "esc"
-
-
-def _key(prompt: Prompt, letter: str) -> str:
-    """The action that presses y or n, where letters are no actions too."""
-    return letter if letter in prompt.actions else {"y": "northwest", "n": "southeast"}[letter]
-
-
-def _door_beside(sight: Sight) -> str | None:
-    """Where a door to open or kick is; the cursor is in the message line by now, so its place is not known."""
-    return next((name for name in ASIDE if "closed door" in sight.beside.get(name, "")), None)
-
-
-# Needs
-
-
-def _urgent(prompt: Prompt, sight: Sight) -> str | None:
-    """What cannot wait for a look into memory."""
-    health, most = sight.health
-    if "pray" in prompt.actions and sight.step > 300 and sight.chance(25):
-        starving = any(word in sight.status for word in ("Weak", "Faint"))
-        if starving or health < max(6, most // 7):
-            return "pray"
-    # Not always, because the peaceful look the same, and a question answered by no takes no time.
-    if sight.foes and not sight.chance(3):
-        return sight.foes[0]
-    if "Hungry" in sight.status and "eat" in prompt.actions and sight.chance(3):
-        return "eat"
-    if _door_beside(sight) and "kick" in prompt.actions and ("locked" in sight.message or "WHAM" in sight.message):
-        return "kick"
-    if sight.chance(12):
-        return _anywhere(sight)
-    return None
 
 
 def _anywhere(sight: Sight) -> str | None:
     """A step to any open side: out of whatever the map does not explain."""
     assert sight.here is not None, "a question would have been answered"
-    names = STEPS if sight.diagonal else ASIDE
-    sides = [name for name in names if sight.is_open(_next(sight.here, name))]
+    ways = sight.walk(_RISKS)
+    sides = [name for name in STEPS if ways.get(_next(sight.here, name)) == name]
     return sides[pick(len(sides), sight.step)] if sides else None
 
 
@@ -131,12 +97,13 @@ def _anywhere(sight: Sight) -> str | None:
 def _explore(prompt: Prompt, sight: Sight, known: dict[str, set[Place]]) -> str | None:
     here = sight.here
     assert here is not None, "a question would have been answered"
-    if "down" in prompt.actions and (here in known[STAIRS] or (not _has_memory(prompt) and _maybe_on_stairs(sight))):
+    deeper = explorer_needs.may_descend(sight)
+    on_stairs = here in known[STAIRS] or (not _has_memory(prompt) and _maybe_on_stairs(sight))
+    if "down" in prompt.actions and deeper and on_stairs:
         return "down"
     for avoid in (_RISKS, ""):
-        ways = sight.walk(avoid)
-        del ways[here]
-        goals = [place for place in ways if sight.at(place) == ">" or place in known[STAIRS]]
+        ways = {place: step for place, step in sight.walk(avoid).items() if place != here}
+        goals = [place for place in ways if deeper and (sight.at(place) == ">" or place in known[STAIRS])]
         goals = goals or [place for place in _ends(prompt, sight, ways) if place not in known[DONE]]
         if goals:
             return ways[_chosen(sight, goals, known)]
@@ -174,7 +141,7 @@ def _door(prompt: Prompt, sight: Sight, ways: dict[Place, str]) -> str | None:
     """Open the door beside, or walk to the nearest closed one."""
     if "open" not in prompt.actions:
         return None
-    if _door_beside(sight):
+    if explorer_needs.door_beside(sight):
         return "open"
     doors = (place for place in ways if any(sight.is_closed_door(_next(place, name)) for name in ASIDE))
     return next((ways[place] for place in doors), None)
@@ -195,7 +162,7 @@ def _search_walls(prompt: Prompt, sight: Sight) -> str | None:
     ends = (dead_ends if pick(3, course) else walls) or dead_ends or walls
     goal = ends[pick(len(ends), course, 1)] if ends else sight.here
     step = ways[goal] if goal else ""
-    return step or ("20" if "20" in prompt.actions else "search")
+    return step or explorer_needs.search(prompt, sight)
 
 
 # Memory
@@ -221,7 +188,7 @@ def _questions(prompt: Prompt, sight: Sight) -> list[Operation]:
     asked = {operation.args[-1] for operation in prompt.asked}
     if known[STAIRS] or any(f"{x},{y}" in asked and (x, y) not in {*known[DONE], sight.here} for x, y in ends):
         return []
-    keywords = [f"L{sight.level} {STAIRS}", *(f"{x},{y}" for x, y in ends if not sight.shown(">"))]
+    keywords = [f"L{sight.level} {STAIRS}", *(f"{x},{y}" for x, y in ([] if sight.shown(">") else ends))]
     new = (keyword for keyword in keywords if keyword not in asked)
     return [Operation("SEARCH", (file.name, keyword)) for keyword in islice(new, ASKED)]
 
@@ -241,7 +208,11 @@ def _known(prompt: Prompt, sight: Sight) -> dict[str, set[Place]]:
 def _log(prompt: Prompt, sight: Sight | None) -> list[Operation]:
     done = [Operation("DONE", ())]
     file = _map_file(prompt)
-    if sight is None or sight.here is None or file is None or _answer(prompt, sight):
+    if sight is None or file is None:
+        return done
+    if notes := explorer_needs.notes(prompt, sight):
+        return notes
+    if sight.here is None:
         return done
     seen = [(STAIRS, place) for place in sight.shown(">")]
     if sight.is_frontier(sight.here):
@@ -250,13 +221,13 @@ def _log(prompt: Prompt, sight: Sight | None) -> list[Operation]:
         seen.append((BEEN, sight.here))
     if "in vain" in sight.message:
         seen += [(DONE, place) for place in around(sight.here) if sight.at(place) == "`"]
-    if seen and "SEARCH" in prompt.offered and not prompt.asked:
+    if seen and "SEARCH" in prompt.offered and not any(op.args[0] == file.name for op in prompt.asked):
         return [Operation("SEARCH", (file.name, f"{x},{y}")) for _, (x, y) in seen]
     known = _known(prompt, sight)
     # A row holds one note, and having been somewhere is the least of them.
     new = [(what, at) for what, at in seen if at not in (set().union(*known.values()) if what == BEEN else known[what])]
     writes = list(_writes(prompt, file, sight, new))
-    written = sum(operation.name in ("UPSERT", "APPEND") for operation in prompt.asked)
+    written = sum(op.name in ("UPSERT", "APPEND") and op.args[0] == file.name for op in prompt.asked)
     refused = bool(prompt.results) and _KEY_OF_TWO in prompt.results[-1]
     if not writes or (written and not refused) or written > len(seen):
         return done

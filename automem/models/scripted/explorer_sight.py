@@ -6,7 +6,7 @@ import re
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from automem.models.scripted.base import pick
 
@@ -27,11 +27,12 @@ _OBJECTS = '$)[%!?/="(*'
 _OPEN = ".#<>_{" + _OBJECTS
 _CREATURES = re.compile(r"[A-Za-z@&':;]")
 #: Creatures that hurt whoever hits them.
-_LEAVE_ALONE = ("floating eye", "blue jelly", "acid blob", "gas spore", "cockatrice", "spotted jelly")
+_LEAVE_ALONE = ("floating eye", "jelly", "acid blob", "gas spore", "cockatrice", "mold")
 
 _PARTS = re.compile(r"^message:\n(.*?)\nlanguage observation:\n(.*?)\ncursor:\n(.*?)\nmap:\n(.*?)\n\ninventory:", re.S)
 _CURSOR = re.compile(r"\(x=(\d+), y=(\d+)\)")
 _LEVEL = re.compile(r"Dlvl:(\d+)")
+_EXPERIENCE = re.compile(r"Xp:(\d+)")
 _HEALTH = re.compile(r"HP:(-?\d+)\((\d+)\)")
 _BESIDE = re.compile(r"^(.+?) (?:adjacent|1 step away \(directly reachable\)) (.+)$", re.M)
 _WORD = re.compile(r"(?:north|south)?(?:east|west)|north|south")
@@ -46,6 +47,7 @@ class Sight:
     rows: tuple[str, ...]
     level: int
     health: tuple[int, int]
+    experience: int
     status: str
     #: Direction -> name of what stands beside the player.
     beside: dict[str, str]
@@ -89,11 +91,12 @@ class Sight:
         sides = ["".join(self.at(p) for p in pair) for pair in pairs]
         return self.at(place) == "+" and any(side.strip() and set(side) <= set("|- ") for side in sides)
 
-    def _in_wall(self, place: Place) -> bool:
-        """Whether a place is a gap in a wall: if it is an open door, no diagonal step leads through it."""
-        x, y = place
-        pairs = (((x, y - 1), (x, y + 1)), ((x - 1, y), (x + 1, y)))
-        return any(all(self.at(p) in "|-+" for p in pair) for pair in pairs)
+    @cached_property
+    def _gaps(self) -> set[Place]:
+        """Open places in a wall: where one is an open door, no diagonal step leads through it."""
+        walls = {place for place, char in self._cells.items() if char in "|-+"}
+        upright = {(x, y) for x, y in self._cells if {(x, y - 1), (x, y + 1)} <= walls}
+        return upright | {(x, y) for x, y in self._cells if {(x - 1, y), (x + 1, y)} <= walls}
 
     def open_sides(self, place: Place) -> list[Place]:
         """Open places around."""
@@ -101,7 +104,16 @@ class Sight:
 
     def is_frontier(self, place: Place) -> bool:
         """Whether more may lie behind: something around is unknown, and what is open lies all on one side."""
-        if all(self.at(near) != " " for near in around(place)):
+        if place not in self._frontiers:
+            self._frontiers[place] = self._leads_on(place)
+        return self._frontiers[place]
+
+    @cached_property
+    def _frontiers(self) -> dict[Place, bool]:
+        return {}
+
+    def _leads_on(self, place: Place) -> bool:
+        if all(near in self._cells for near in around(place)):
             return False
         sides = self.open_sides(place)
         reached, grown = sides[:1], sides[:1]
@@ -112,25 +124,33 @@ class Sight:
 
     def walk(self, avoid: str) -> dict[Place, str]:
         """Every place that can be reached -> the first step there, nearest first; no way leads through `avoid`."""
+        if avoid not in self._walks:
+            self._walks[avoid] = self._walk(avoid)
+        return self._walks[avoid]
+
+    @cached_property
+    def _walks(self) -> dict[str, dict[Place, str]]:
+        return {}
+
+    def _walk(self, avoid: str) -> dict[Place, str]:
         assert self.here is not None, "asked during a question"
-        names = tuple(STEPS) if self.diagonal else ASIDE
+        names = STEPS.items() if self.diagonal else [(name, STEPS[name]) for name in ASIDE]
+        shut = {*self.foes, *(way for way, what in self.beside.items() if what.endswith(_LEAVE_ALONE))}
+        free = (self._open | {place for place, char in self._cells.items() if char in "`^"}) - {
+            place for place, char in self._cells.items() if char in avoid
+        }
         first: dict[Place, str] = {self.here: ""}
         queue = deque([self.here])
         while queue:
             place = queue.popleft()
-            for name in names:
-                target = (place[0] + STEPS[name][0], place[1] + STEPS[name][1])
-                if target not in first and target in self._cells and self._passes(place, target, name, avoid):
+            for name, (dx, dy) in names:
+                target = (place[0] + dx, place[1] + dy)
+                if target in first or target not in free or (place == self.here and name in shut):
+                    continue
+                if not (dx and dy and (place in self._gaps or target in self._gaps)):
                     first[target] = first[place] or name
                     queue.append(target)
         return first
-
-    def _passes(self, place: Place, target: Place, name: str, avoid: str) -> bool:
-        if place == self.here and (name in self.foes or self.beside.get(name, "").endswith(_LEAVE_ALONE)):
-            return False
-        if name not in ASIDE and (self._in_wall(place) or self._in_wall(target)):
-            return False
-        return self.at(target) not in avoid and (self.is_open(target) or self.at(target) in "`^")
 
     @cached_property
     def foes(self) -> list[str]:
@@ -162,6 +182,7 @@ def _joins(one: Place, other: Place) -> bool:
     return abs(one[0] - other[0]) + abs(one[1] - other[1]) == 1
 
 
+@lru_cache(maxsize=16)
 def read_sight(observation: str, actions: tuple[str, ...], step: int) -> Sight | None:
     """The observation's facts; None where it is not one of NetHack."""
     parts = _PARTS.search(observation)
@@ -170,13 +191,14 @@ def read_sight(observation: str, actions: tuple[str, ...], step: int) -> Sight |
     message, seen, cursor, screen = parts.groups()
     place = _CURSOR.search(cursor)
     *rows, status = screen.split("\n")
-    level, health = _LEVEL.search(status), _HEALTH.search(status)
+    level, health, experience = _LEVEL.search(status), _HEALTH.search(status), _EXPERIENCE.search(status)
     return Sight(
         message=message.strip(),
         here=(int(place[1]), int(place[2])) if place and cursor.startswith("Yourself") else None,
         rows=tuple(rows[:-1]),
         level=int(level[1]) if level else 1,
         health=(int(health[1]), int(health[2])) if health else (1, 1),
+        experience=int(experience[1]) if experience else 1,
         status=status,
         beside=_beside(seen),
         diagonal="northeast" in actions,
