@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup quickstart test slow slurm check format
+.PHONY: help setup quickstart test slow slurm vllm check format
 
 help: ## Show the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -28,6 +28,10 @@ slow: setup ## The tests marked slow: wheel, README, quickstart
 
 slurm: setup ## The tests on a real Slurm of this machine, which they bring up and stop; as root on Debian
 	$(BIN)/pytest -m slurm
+
+vllm: ## The tests on vLLM itself, in an environment of their own: 4 GB, .venv-vllm
+	$(MAKE) setup VENV=.venv-vllm EXTRAS=serve-cpu,dev
+	.venv-vllm/bin/pytest -m vllm
 
 check: setup ## Lint, format, types, direction of imports
 	$(BIN)/ruff check

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-for folder in ("models", "train"):
-    sys.path.insert(0, str(Path(__file__).parents[1] / folder))
+sys.path.insert(0, str(Path(__file__).parents[1] / "models"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "train"))
 import tiny
 from made_turns import WEST, append, moment, run, search
 
