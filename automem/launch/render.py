@@ -152,6 +152,9 @@ def server_command(job: Job, cluster: Cluster, asked: Resources) -> ServerComman
     name, adapters = job.server.model, job.server.adapters
     if name.partition(":")[0] in SERVED_HERE:
         return ServerCommand(("automem", "serve", name, *_faults(cluster)))
+    if job.stage == "loop2":
+        # Training needs the GPUs that a server would hold: `automem train` has them by turns.
+        return None
     model = cluster.model(name)
     served = model.path or name
     gpus = str(model.tensor_parallel or max(1, asked.gpus))

@@ -176,6 +176,17 @@ def test_an_endpoint_is_used_where_there_is_one(scripts):
     assert "ENDPOINT" not in scripts["evaluate-alone-endpoint"].read_text()
 
 
+def test_loop2_serves_and_trains_by_turns():
+    site = cluster(resources={"cpu": {"gpus": 8}})
+    text = script(served(stage="loop2"), site)
+    assert "export AUTOMEM_TRAIN_SERVE=vllm\n" in text
+    assert "serve()" not in text
+    there = script(served(stage="loop2"), cluster(endpoint={"url": "http://node7:8000/v1"}))
+    assert "AUTOMEM_TRAIN_SERVE" not in there
+    assert "export ENDPOINT=http://node7:8000/v1\n" in there
+    assert "serve()" in script(served("scripted:courier", stage="loop2"), site)
+
+
 def test_containers_wrap_commands_and_server(scripts):
     text = scripts["evaluate-vllm-apptainer"].read_text()
     wrap = (
