@@ -81,7 +81,7 @@ class Experiment:
 def load_experiment(name_or_path: str, overrides: Mapping[str, Any] | None = None) -> Experiment:
     """The experiment NAME, or one in a folder, as its variant where `@VARIANT` follows.
 
-    `overrides` are dotted keys of `experiment.yaml`.
+    `overrides` are dotted keys of `experiment.yaml`; a stage that is set to null is left out.
 
     Raises:
         UsageError: there is none, or something in it is wrong; names file and key.
@@ -93,6 +93,8 @@ def load_experiment(name_or_path: str, overrides: Mapping[str, Any] | None = Non
     changes = {**(_variant(data, variant, source) if variant else {}), **(overrides or {})}
     for key, value in changes.items():
         apply_override(data, key, value)
+    if isinstance(data.get("stages"), dict):
+        data["stages"] = {name: stage for name, stage in data["stages"].items() if stage is not None}
     spec = validate(ExperimentSpec, data, f"{source} with {', '.join(changes)}" if changes else source)
     if problem := first_problem(spec):
         raise UsageError(f"{source}: {problem[0]}", problem[1])

@@ -204,6 +204,14 @@ def test_a_variant_changes_what_it_names():
     assert (after["gate"].value, after["gate_seeds"], after["proposer"].value) == ("mean", "42-46", "openai")
 
 
+def test_a_stage_can_be_left_out(made):
+    assert [job.name for job in load_experiment("main-table@untrained").jobs(OUT)] == ["play", "table"]
+    assert load_experiment("main-table@untrained").missing(OUT) == []
+    changes = {"stages.more": {**SMALL["stages"]["play"], "needs": ["play"]}, "stages.play": None}
+    with pytest.raises(UsageError, match=r"stages\.more\.needs: there is no 'play'"):
+        made(changes)
+
+
 @pytest.mark.parametrize(
     ("changes", "said", "hint"),
     [
@@ -261,3 +269,17 @@ def test_the_line_of_a_wrong_key_is_told(tmp_path):
     with pytest.raises(UsageError, match=f"line {line}: games.courier.seed: unknown key 'seed'") as error:
         load_experiment(str(tmp_path))
     assert error.value.hint == "did you mean 'seeds'?"
+
+
+def test_the_example_of_the_documentation_is_one(tmp_path):
+    page = (Path(__file__).parents[2] / "docs" / "experiments.md").read_text(encoding="utf-8")
+    experiment, expected = re.findall(r"^```yaml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    (tmp_path / "experiment.yaml").write_text(experiment)
+    (tmp_path / "expected.yaml").write_text(expected)
+    loaded = load_experiment(f"{tmp_path}@greedy")
+    assert loaded.spec.model("base").settings["temperature"] == 0.0
+    assert [parsed(task)["out"] for task in tasks(loaded)[:2]] == [
+        OUT / "play/crafter-v0",
+        OUT / "play/crafter-trained",
+    ]
+    assert load_expected(tmp_path / "expected.yaml", [cell.id for cell in loaded.cells()]).figure == "points"
