@@ -19,6 +19,8 @@ from automem.trace import Result, Step
 
 #: Seconds between plain lines that only tell that work goes on.
 _PLAIN_SECONDS = 30.0
+#: Episodes in flight that get a bar of their own.
+_BARS = 10
 
 
 class Display(Protocol):
@@ -45,7 +47,7 @@ def run_display(name: str, total: int, done: int) -> Display:
 
 
 class BarDisplay:
-    """Bars: one for the run, one for each episode in flight."""
+    """Bars: one for the run, one for each of the first episodes in flight."""
 
     def __init__(self, console: Console, name: str, total: int, done: int) -> None:
         self._progress = Progress(
@@ -59,6 +61,7 @@ class BarDisplay:
         )
         self._run = self._progress.add_task(f"[bold]{name}", total=total, completed=done, note="episodes")
         self._bars: dict[str, TaskID] = {}
+        self._steps = 0
 
     def __enter__(self) -> Self:
         self._progress.start()
@@ -68,13 +71,18 @@ class BarDisplay:
         self._progress.stop()
 
     def started(self, spec: EpisodeSpec, steps: int, max_steps: int) -> None:
-        """Add the episode's bar."""
+        """Add the episode's bar, if there is room."""
+        if len(self._bars) == _BARS:
+            return
         name = f"  {spec.env}/{spec.task} seed {spec.seed}"
         self._bars[spec.id] = self._progress.add_task(name, total=max_steps, completed=steps, note="")
 
     def stepped(self, spec: EpisodeSpec, step: Step) -> None:
-        """Move the episode's bar."""
-        self._progress.update(self._bars[spec.id], completed=step.t + 1, note=f"{step.progress:.1%}")
+        """Move the episode's bar, and count its step."""
+        self._steps += 1
+        self._progress.update(self._run, note=f"episodes, {self._steps:,} steps")
+        if (bar := self._bars.get(spec.id)) is not None:
+            self._progress.update(bar, completed=step.t + 1, note=f"{step.progress:.1%}")
 
     def finished(self, spec: EpisodeSpec, result: Result) -> None:
         """Take the episode's bar away; a failure stays to be read."""

@@ -119,8 +119,11 @@ def steps(times: int) -> list[str]:
     return texts * times
 
 
-def glances(count: int, seed: int) -> Iterator[Chat]:
-    """Conversations of PLAN made up so that taking and delivering are as frequent as searching."""
+def glances(count: int, seed: int, answered: bool = False) -> Iterator[Chat]:
+    """First replies of PLAN to made-up observations, in which taking and delivering are as frequent as searching.
+
+    `answered`: a search is answered, and replied to as well.
+    """
     chance, policy = Random(seed), NoviceCourierPolicy(Habits(skips=0))
     env = make("courier", "small")
     env.reset(seed=0)
@@ -135,7 +138,7 @@ def glances(count: int, seed: int) -> Iterator[Chat]:
         }
         chat = [said, _reply(policy, [said], request)]
         wanted, _, rest = str(chat[1]["content"]).partition("\n")
-        if "SEARCH" in rest:
+        if answered and "SEARCH" in rest:
             chat.append({"role": "user", "content": _answer(wanted, file, rooms, parcels, chance)})
             chat.append(_reply(policy, chat, request))
         yield Chat(chat, frozenset(range(1, len(chat), 2)))

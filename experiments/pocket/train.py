@@ -37,7 +37,7 @@ IGNORED = -100
 STEPS = 60
 #: Made-up observations: those that training begins with, alone, and those among the games. Whether two names are
 #: equal is learned from nothing but them within 0.5 M tokens, and not in 3 M tokens where games are mixed in at once.
-FIRST_GLANCES, GLANCES = 16000, 8000
+FIRST_GLANCES, GLANCES = 20000, 8000
 HELD = 600
 
 
@@ -220,9 +220,9 @@ def main() -> None:
     held, examples = examples[:HELD], examples[HELD:]
     held += [encode(chat, tokenizer) for chat in data.glances(HELD // 3, args.seed + 1)]
     examples += [encode_drill(text, tokenizer) for text in data.steps(STEPS)]
-    glances = [encode(chat, tokenizer) for chat in data.glances(FIRST_GLANCES + GLANCES, args.seed)]
-    examples += glances[FIRST_GLANCES:]
-    made = [*batches(glances[:FIRST_GLANCES], args.batch, args.seed), *batches(examples, args.batch, args.seed)]
+    examples += [encode(chat, tokenizer) for chat in data.glances(GLANCES, args.seed, answered=True)]
+    first = [encode(chat, tokenizer) for chat in data.glances(FIRST_GLANCES, args.seed + 2)]
+    made = [*batches(first, args.batch, args.seed), *batches(examples, args.batch, args.seed)]
     end, pad = tokenizer.token_to_id(tokens.END), tokenizer.token_to_id(tokens.PAD)
     model = make_model(tokenizer.get_vocab_size(), end, pad)
     size = sum(p.numel() for p in model.parameters())
