@@ -77,13 +77,18 @@ def episode_drift(path: Path) -> Drift:
 
 
 class _Watch:
-    """Goes through an episode. `lost` has for each evicted step the identifiers that left the prompt with it."""
+    """Goes through an episode. `lost` has for each evicted step the identifiers that left the prompt with it.
+
+    What a summary has is lost with the first summary that has it no more.
+    """
 
     def __init__(self, steps: Sequence[Step]) -> None:
         self._known = _held(
             message["content"] for step in steps[:1] for call in step.calls for message in call.messages
         )
         self._live: dict[int, frozenset[str]] = {}
+        self._left: dict[int, frozenset[str]] = {}
+        self._summary: frozenset[str] = frozenset()
         self.lost: dict[int, frozenset[str]] = {}
         self.shown_again: set[int] = set()
         self.asked_again: set[int] = set()
@@ -92,7 +97,11 @@ class _Watch:
         """Take out what was evicted before this step, then see what it mentions."""
         gone = {eviction["step"]: self._live.pop(eviction["step"]) for eviction in step.evictions}
         still_there = frozenset().union(self._known, *self._live.values())
-        self.lost |= {number: held - still_there for number, held in gone.items()}
+        self._left |= {number: held - still_there for number, held in gone.items()}
+        summaries = [call.reply for call in step.calls if call.phase == "summary" and call.reply.strip()]
+        self._summary = _held(summaries) if summaries else self._summary
+        for number, held in self._left.items():
+            self.lost[number] = self.lost.get(number, frozenset()) | (held - self._summary)
         shown, asked = _held([step.observation]), _held([step.action])
         self.shown_again |= {number for number, lost in self.lost.items() if lost & shown}
         self.asked_again |= {number for number, lost in self.lost.items() if lost & asked}

@@ -19,8 +19,10 @@ from automem.models.scripted.desk import summary
 from automem.play.folder import RunConfig
 from automem.play.run import play_run
 from automem.results.diff import diff_runs
+from automem.results.drift import episode_drift
 from automem.scaffold.spec import load
 from automem.trace import Call, read_trace
+from automem.train.turns import turns
 
 WAIT = "<|ACTION|>wait<|END|>"
 HEADING = "# Summary of steps that are no longer shown"
@@ -181,6 +183,13 @@ def test_desk_is_served_within_the_budget(game):
         assert sum(old) + approximate_tokens(head) <= 1500
         assert bool(head) == bool(gone)
         size[step.t] = approximate_tokens(step_text(step.observation, step.action))
+
+
+def test_a_summary_is_no_memory_turn_and_what_it_has_is_not_lost(game):
+    _, _, file = game
+    assert not [turn for step in read_trace(file).steps for turn in turns(step)]
+    found = episode_drift(file)
+    assert found.evicted > 10 and found.asked_again == 0
 
 
 def test_killed_anywhere_it_goes_on_to_the_same_trace(game, tmp_path):

@@ -70,6 +70,19 @@ def test_what_stands_elsewhere_in_the_prompt_is_not_lost(counted):
     assert counted(("id CS-11111", "wait", [], told), ("x", "wait", []), ("y", "pay CS-11111", [0])) == (1, 0, 0, 0)
 
 
+def test_what_a_summary_has_is_lost_with_the_one_that_has_it_no_more(counted):
+    def summary(text):
+        return Call(role="memory", phase="summary", messages=[], reply=text, usage=Usage(1, 1))
+
+    rows = [("id CS-11111", "wait", []), ("x", "wait", []), ("y", "pay CS-11111", [0], summary("CS-11111"), call())]
+    assert counted(*rows) == (1, 0, 0, 0)
+    blank, none = summary(" "), summary("nothing")
+    again = [("x", "wait", [], blank, call()), ("z", "pay CS-11111", [])]
+    assert counted(*rows, *again) == (1, 0, 0, 0)
+    again = [("x", "wait", [], none, call()), ("z", "pay CS-11111", [])]
+    assert counted(*rows, *again) == (1, 1, 0, 1)
+
+
 def test_each_evicted_step_counts_once(counted):
     rows = [("CS-11111 CS-22222", "wait", []), ("x", "wait", []), ("y", "pay CS-11111", [0]), ("z", "pay CS-22222", [])]
     assert counted(*rows) == (1, 1, 0, 1)
