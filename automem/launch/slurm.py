@@ -178,31 +178,33 @@ def _refusal(said: str, script: Path) -> Refused:
     return Refused(f"the scheduler refuses {script.parent.name}: {_words(said)}", _hint(said, script))
 
 
+#: Words in a refusal -> what helps. The first that fits counts: limits are told with accounts and QOS in their text.
+_HINTS = {
+    "time limit": "key time in the cluster file; `sinfo -o '%P %l'` shows the limits",
+    "limit": "set submit_limit in the cluster file, or wait until other jobs have ended",
+    "array": "set max_array_size in the cluster file",
+    "node configuration": "no node has so many CPUs, GPUs or so much memory: see `sinfo -N -o '%N %c %m %G'`",
+    "gres": "see gpu_type and gpus_as in the cluster file, and `sinfo -o '%P %G'`",
+    "contact": "is the cluster up? `scontrol ping` tells",
+}
+#: Words that name a key of the cluster file -> the key, and the question whose answer has the names that there are.
+_NAMES = {
+    "invalid account": ("account", ["sacctmgr", "-nP", "show", "assoc", "format=account"]),
+    "partition": ("partition", ["sinfo", "-h", "-o", "%R"]),
+    "account": ("account", ["sacctmgr", "-nP", "show", "assoc", "format=account"]),
+    "qos": ("qos", ["sacctmgr", "-nP", "show", "qos", "format=name"]),
+}
+
+
 def _hint(said: str, script: Path) -> str | None:
     text = said.lower()
-    if "partition" in text and "account or account/partition" not in text:
-        return f"key partition in the cluster file; {_known(script, 'partition', ['sinfo', '-h', '-o', '%R'])}"
-    if "account" in text:
-        mine = ["sacctmgr", "-nP", "show", "assoc", "format=account"]
-        return f"key account in the cluster file; {_known(script, 'account', mine)}"
-    if "qos" in text and "limit" not in text:
-        return (
-            f"key qos in the cluster file; {_known(script, 'qos', ['sacctmgr', '-nP', 'show', 'qos', 'format=name'])}"
-        )
     for word, hint in _HINTS.items():
         if word in text:
             return hint
+    for word, (key, question) in _NAMES.items():
+        if word in text:
+            return f"key {key} in the cluster file; {_known(script, key, question)}"
     return None
-
-
-_HINTS = {
-    "array": "set max_array_size in the cluster file",
-    "limit": "set submit_limit in the cluster file, or wait until other jobs have ended",
-    "node configuration": "no node has so many CPUs, GPUs or so much memory: see `sinfo -N -o '%N %c %m %G'`",
-    "gres": "see gpu_type and gpus_as in the cluster file, and `sinfo -o '%P %G'`",
-    "time": "key time in the cluster file; `sinfo -o '%P %l'` shows the limits",
-    "contact": "is the cluster up? `scontrol ping` tells",
-}
 
 
 def _known(script: Path, option: str, question: list[str]) -> str:
