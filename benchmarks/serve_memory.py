@@ -14,7 +14,7 @@ import psutil
 from common import table
 
 from automem.models.companions import hide_broken
-from automem.models.local import Place
+from automem.models.place import Place
 from automem.serve.merge import merge
 from automem.serve.process import members
 from automem.serve.vllm import Setup, on_cpu, serving

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def serve(
     model: Annotated[
         str,
-        typer.Argument(help="A folder, a name on the hub or pocket: by vLLM. Else KIND:NAME, e.g. scripted:courier."),
+        typer.Argument(help="By vLLM: a folder, a hub name, pocket or smollm2. Else KIND:NAME, as scripted:courier."),
     ],
     arguments: Annotated[
         list[str] | None, typer.Argument(metavar="[-- VLLM ARGUMENT...]", help="Passed on to vLLM.")

@@ -21,7 +21,7 @@ SERVED_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 #: What adapters are probed with: any text will do, as an adapter that was trained changes the odds of all.
 PROBE = "The lamp is in the hall at 3,1. SEARCH notes for the lamp, APPEND what is new, then say DONE."
 _SECONDS = 120.0
-_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_LOOPBACK = ("localhost", "127.0.0.1", "::1", "0.0.0.0", "::")
 
 
 def served_rank(rank: int) -> int:

@@ -65,7 +65,18 @@ def _write(model: str, adapter: Path, folder: Path) -> None:
     if bool((layer.get_base_layer().weight == before).all()):
         raise RunError(f"the adapter {adapter} changes no weight of {model}", "it was not trained, or is too weak")
     whole.save_pretrained(folder)
-    AutoTokenizer.from_pretrained(model).save_pretrained(folder)
+    if Path(model).is_dir():
+        _copy_tokenizer(Path(model), folder)
+    else:
+        AutoTokenizer.from_pretrained(model).save_pretrained(folder)
+
+
+def _copy_tokenizer(model: Path, folder: Path) -> None:
+    """As it is: read and saved again, a tokenizer may become another one."""
+    for path in model.iterdir():
+        wanted = path.suffix in (".json", ".jinja", ".txt", ".model") and not path.name.endswith(".index.json")
+        if wanted and not (folder / path.name).exists():
+            shutil.copyfile(path, folder / path.name)
 
 
 def _holds(out: Path, mark: Mapping[str, object]) -> bool:

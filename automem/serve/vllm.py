@@ -132,8 +132,10 @@ def on_cpu() -> bool:
 
 
 def model_path(name: str) -> str:
-    """What vLLM is given for the model that a user names: `pocket` is the shipped folder."""
-    return str(files("automem.models") / "pocket") if name == "pocket" and not Path(name).exists() else name
+    """What vLLM is given for the model that a user names: the folder of one that is known by name."""
+    from automem.models.place import SHIPPED, Place
+
+    return str(Place.read(name).base) if name in SHIPPED and not Path(name).exists() else name
 
 
 def with_port(setup: Setup) -> Setup:

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,7 @@ pytestmark = [
     pytest.mark.skipif(vllm.installed() is None, reason="vLLM is not installed: pip install -e '.[serve-cpu]'"),
     pytest.mark.filterwarnings("ignore"),
 ]
+POCKET = Path(str(resources.files("automem.models") / "pocket"))
 AUTOMEM = [sys.executable, "-c", "from automem.cli.main import main; main()"]
 QUICK = ("-s", "model.max_tokens=24", "-s", "limits.max_steps=3")
 PLAY = ("run", "courier/small", "-S", "short", "--max-steps", "3", "-j", "2", "-s", "constrained=true")
@@ -47,6 +49,15 @@ budget: {log_rounds: 1, plan_rounds: 2, gameplay_rounds: 2}
 def automem(*arguments, cwd, **settings):
     command = [*AUTOMEM, *map(str, arguments)]
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=900, **settings)
+
+
+def until_serving(process):
+    """What a server says until it says where it serves."""
+    told = []
+    while not told or not told[-1].startswith(("serving at ", "error: ")):
+        told.append(process.stderr.readline())
+        assert told[-1], told
+    return told
 
 
 def calls(folder):
@@ -97,11 +108,7 @@ def server(place, trained):
     adapter = place / "t0" / "recipes" / "i1-c1" / "adapter"
     command = [*AUTOMEM, "serve", "base", "--lora", f"memory={adapter}", "--port", "0", "--log", "serve.log"]
     with subprocess.Popen(command, cwd=place, stderr=subprocess.PIPE, text=True) as process:
-        told = []
-        while not told or not told[-1].startswith(("serving at ", "error: ")):
-            line = process.stderr.readline()
-            assert line, told
-            told.append(line)
+        told = until_serving(process)
         process.url = told[-1].split()[-1]
         process.server = int(told[0].split()[4].rstrip(";"))
         process.told = told
@@ -149,6 +156,17 @@ def test_an_episode_with_memory_on_the_adapter_and_play_on_the_base(place, serve
     )
     assert {(role, phase) for role, phase, _ in found} == wanted
     assert sum(cached or 0 for _, _, cached in found) > 0
+
+
+def test_the_server_reads_a_prompt_as_play_in_process_does(place, server):
+    from transformers import AutoTokenizer
+
+    from automem.models.local import _prompt
+
+    talk = [{"role": "system", "content": "Play."}, {"role": "user", "content": "Here: a lamp, <|END|> ö."}]
+    status, told = ask(f"{server.url.removesuffix('/v1')}/tokenize", {"model": "base", "messages": talk})
+    assert status == 200
+    assert json.loads(told)["tokens"] == _prompt(AutoTokenizer.from_pretrained(place / "base"), talk)
 
 
 def test_an_adapter_that_is_not_there_is_named(place, server):
@@ -231,3 +249,22 @@ def test_a_server_that_dies_while_it_loads_ends_with_the_end_of_its_log(place):
     pid = int(re.search(r"process (\d+)", done.stderr)[1])
     assert not Path(f"/proc/{pid}").exists()
     assert members(pid) == []
+
+
+@pytest.mark.skipif(not (POCKET / "model.safetensors").is_file(), reason="the pocket model has no weights yet")
+def test_the_pocket_model_plays_on_vllm_as_it_was_trained_to(tmp_path):
+    command = [*AUTOMEM, "serve", "pocket", "--port", "0"]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
+        url = until_serving(process)[-1].split()[-1]
+        play = ("run", "courier/small", "-S", "courier-v0", "--max-steps", "5", "--seeds", "300-301", "-j", "2")
+        done = automem(*play, "-m", "openai:pocket", "--base-url", url, "-o", "p", cwd=tmp_path)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+    assert done.returncode == 0, done.stderr
+    steps = [step for trace in (tmp_path / "p").rglob("*.jsonl") if "traces" in str(trace) for step in steps_of(trace)]
+    assert len(steps) == 10
+    assert sum(step.fallback for step in steps) <= 1
+
+
+def steps_of(trace):
+    return list(TraceReader(trace).steps())
