@@ -10,7 +10,8 @@ from common import config_of, play, table, temporary_run, trace_of
 from trace_size import PLACES, bytes_per_step
 
 STEPS = 10_000
-SEED = 42
+#: A valkyrie; most others die sooner.
+SEED = 20
 
 
 def child(folder):

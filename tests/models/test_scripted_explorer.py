@@ -106,6 +106,12 @@ def test_it_walks_to_stairs_and_to_what_is_not_known(rows, way):
     assert action(screen(*rows)) == way
 
 
+def test_it_takes_a_straight_way_when_the_game_refuses_the_diagonal():
+    rows = ("    >", "  ?# ", "  @# ", "   # ")
+    assert action(screen(*rows)) == "northeast"
+    assert action(screen(*rows, message="You can't move diagonally out of an intact doorway.")) in ("north", "east")
+
+
 def test_without_ways_it_searches():
     assert action(screen("---", "|@|", "---")) == "20"
     assert action(screen("---", "|@|", "---"), actions=(*STEPS, "search")) == "search"

@@ -136,6 +136,9 @@ class Sight:
         assert self.here is not None, "asked during a question"
         names = STEPS.items() if self.diagonal else [(name, STEPS[name]) for name in ASIDE]
         shut = {*self.foes, *(way for way, what in self.beside.items() if what.endswith(_LEAVE_ALONE))}
+        # A door under some thing, with its walls not in sight, shows only by the game's refusal.
+        if "move diagonally" in self.message:
+            shut |= set(STEPS) - set(ASIDE)
         free = (self._open | {place for place, char in self._cells.items() if char in "`^"}) - {
             place for place, char in self._cells.items() if char in avoid
         }
