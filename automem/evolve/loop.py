@@ -229,7 +229,9 @@ class Evolution:
         before = self._play(purpose, start, seeds)
         after = before if best.digest == start.digest else self._play(purpose, best, seeds)
         whole = not (before.fault or after.fault)
-        return Outcome(stopped, purpose, before, after, self._gate.decide(before.scores, after.scores) if whole else None)
+        return Outcome(
+            stopped, purpose, before, after, self._gate.decide(before.scores, after.scores) if whole else None
+        )
 
     def _play(self, purpose: str, scaffold: Scaffold, seeds: Sequence[int], repeat: int = 0) -> GatePlay:
         folder = self.folder / "plays" / f"{purpose}-{scaffold.digest}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from automem.play.folder import RunFolder
@@ -37,7 +38,7 @@ def ladder(runs: Sequence[tuple[str, RunFolder]]) -> list[Rung]:
     """One rung for each run. Pairs are episodes of one task and seed that both runs have finished."""
     rows = build_table([run for _, run in runs], behaviour=True).rows
     scores = [{(spec.task, spec.seed): result.progress for spec, result in run.finished()} for _, run in runs]
-    gains = [_gain(before, after) for before, after in zip(scores, scores[1:], strict=False)]
+    gains = [_gain(before, after) for before, after in pairwise(scores)]
     return [Rung(name, row, gain) for (name, _), row, gain in zip(runs, rows, [None, *gains], strict=True)]
 
 
@@ -70,4 +71,4 @@ def _cells(rung: Rung) -> list[str]:
 def _gained(gain: Paired | None) -> str:
     if gain is None or gain.mean is None or gain.low is None or gain.high is None:
         return "–"
-    return f"{gain.mean * 100:+.1f} [{gain.low * 100:+.1f}, {gain.high * 100:+.1f}]"
+    return f"{gain.mean * 100:+.1f} ({gain.low * 100:+.1f} to {gain.high * 100:+.1f})"
