@@ -21,7 +21,7 @@ WITH_VARIANTS = [
     for name in [experiment, *(f"{experiment}@{variant}" for variant in load_experiment(experiment).spec.variants)]
 ]
 WANTED = {
-    *("quickstart", "smoke", "main-table", "per-version", "behaviour", "ablations"),
+    *("quickstart", "scripted", "smoke", "main-table", "per-version", "behaviour", "ablations"),
     *(f"loop{number}-{game}" for number in (1, 2) for game in ("crafter", "minihack", "nethack")),
 }
 
@@ -180,7 +180,7 @@ def test_values_come_back_from_the_command_line_as_they_were_meant(made):
     assert {key: overrides[key] for key in values} == values
 
 
-@pytest.mark.parametrize("name", ["smoke", "quickstart", "main-table", "loop1-crafter@published"])
+@pytest.mark.parametrize("name", ["smoke", "scripted", "main-table", "loop1-crafter@published"])
 def test_the_commands_would_do_what_is_asked(name, tmp_path, monkeypatch, capsys):
     """Past the options, to where environments, scaffolds, models and proposers are made."""
     monkeypatch.chdir(tmp_path)
