@@ -5,7 +5,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 CONSTRAINTS ?= constraints/cpu-py311.txt
-EXTRAS ?= envs,parquet,local,evict-embed,dev
+EXTRAS ?= envs,parquet,train,evict-embed,dev
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
@@ -17,7 +17,7 @@ help: ## Show the targets
 
 setup: $(STAMP) ## Make .venv and install AutoMem into it, editable
 
-quickstart: setup ## Play Courier and Crafter with scripted models: no key, no GPU, no download of a model
+quickstart: setup ## Both loops on Courier with the pocket model: no key, no GPU, no download of a model
 	$(BIN)/automem quickstart
 
 test: setup ## The default test suite: no network, no GPU, about a minute

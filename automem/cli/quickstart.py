@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -11,7 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -21,8 +23,8 @@ if TYPE_CHECKING:
 _GAME, _MODEL, _START = "courier/small", "local:pocket", "courier-v0"
 #: Episodes in flight: as many as there are report seeds, for large batches.
 _JOBS = "40"
-#: Seconds that a stage has to stop in.
-_GRACE = 30
+#: Seconds for a command that ^C reached as well to end by itself, and to end when it is told to.
+_PATIENCE, _GRACE = 3, 30
 
 _NEXT = """\
 Next:
@@ -48,7 +50,9 @@ FAST = Seeds(loop1="0-7", loop2="40-47", report="100-109")
 
 
 def quickstart(
-    out: Annotated[Path, typer.Option("-o", "--out", help="Folder of the runs.")] = Path("runs/quickstart"),
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", help="Folder of the runs. [runs/quickstart, or runs/quickstart-fast]")
+    ] = None,
     fast: Annotated[bool, typer.Option("--fast", help="Fewer seeds: about three minutes, wider intervals.")] = False,
     train_seed: Annotated[int, typer.Option(help="Seed of the training.")] = 42,
     redo: Annotated[bool, typer.Option("--redo", help="Throw the earlier runs away.")] = False,
@@ -56,6 +60,8 @@ def quickstart(
 ) -> None:
     """Improve a tiny model's memory by both loops: no key, no GPU, no download, about ten minutes."""
     seeds = FAST if fast else FULL
+    out = out or Path("runs/quickstart-fast" if fast else "runs/quickstart")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     _prepare(out, redo)
     baselines = _Lane([_run("window", seeds, out), _run(_START, seeds, out)], out / "baselines.log")
     try:
@@ -138,7 +144,7 @@ class _Lane:
             for command in self._commands:
                 if self._stopped:
                     return
-                self._process = subprocess.Popen(_words(command), stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+                self._process = _started(command, log, log)
                 if code := self._process.wait():
                     self._failed = (command, code)
                     return
@@ -151,7 +157,7 @@ def _do(command: list[str]) -> None:
         RunError: it failed.
     """
     _say(f"$ automem {shlex.join(command)}")
-    process = subprocess.Popen(_words(command), stdout=sys.stderr, stdin=subprocess.DEVNULL)
+    process = _started(command, sys.stderr, None)
     try:
         code = process.wait()
     finally:
@@ -162,11 +168,16 @@ def _do(command: list[str]) -> None:
         _refuse(command, code, "its message is above; the same command goes on")
 
 
-def _words(command: list[str]) -> list[str]:
-    return [sys.executable, "-m", "automem", *command]
+def _started(command: list[str], out: IO[Any], err: IO[Any] | None) -> subprocess.Popen[bytes]:
+    """The command as a process. So small a model is fastest on one core, and two commands run at a time."""
+    environment = {"OMP_NUM_THREADS": "1", **os.environ}
+    words = [sys.executable, "-m", "automem", *command]
+    return subprocess.Popen(words, stdout=out, stderr=err, stdin=subprocess.DEVNULL, env=environment)
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(_PATIENCE)
     if process.poll() is None:
         process.terminate()
         with suppress(subprocess.TimeoutExpired):

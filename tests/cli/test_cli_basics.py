@@ -190,17 +190,3 @@ def test_exit_codes_of_the_process(tmp_path):
     assert code(*RUN, "-m", "scripted:couriers") == 2
     assert code("trace", "diff", "a", "b") == 2
     assert code("scaffold", "list") == 0
-
-
-def test_quickstart_resumes(automem, monkeypatch):
-    from automem.cli import quickstart
-
-    short = [showing for showing in quickstart.SHOWINGS if showing.name in ("floor", "courier-v1")]
-    monkeypatch.setattr(quickstart, "SHOWINGS", short)
-    code, out, err = automem("quickstart", "--fast")
-    assert code == 0
-    assert "| runs/quickstart/floor | courier | small | window | scripted:null | 0.0 ± 0.0 | 2 | 0 |" in out
-    assert "already" not in err and "automem trace show runs/quickstart/courier-v1" in err
-    code, again, err = automem("quickstart", "--fast")
-    assert (code, again) == (0, out)
-    assert "All episodes were in runs/quickstart already" in err
