@@ -180,7 +180,7 @@ def _refusal(said: str, script: Path) -> Refused:
 
 #: Words in a refusal -> what helps. The first that fits counts: limits are told with accounts and QOS in their text.
 _HINTS = {
-    "time limit": "key time in the cluster file; `sinfo -o '%P %l'` shows the limits",
+    "requested time limit": "key time in the cluster file; `sinfo -o '%P %l'` shows the limits",
     "limit": "set submit_limit in the cluster file, or wait until other jobs have ended",
     "array": "set max_array_size in the cluster file",
     "node configuration": "no node has so many CPUs, GPUs or so much memory: see `sinfo -N -o '%N %c %m %G'`",
