@@ -123,7 +123,8 @@ def resubmit(
     from automem.launch.status import look
 
     folder = LaunchFolder.read(run)
-    owed = again.owed(look(folder), jobs or [], failed)
+    looked = look(folder)
+    owed = again.owed(looked, jobs or [], failed)
     if dry_run or not owed:
         for name, numbers in owed.items():
             print(f"would submit {name}: {', '.join(map(str, numbers))}")
@@ -132,7 +133,7 @@ def resubmit(
     elif folder.record.on == "local":
         local.run_all(folder, _say, owed)
     else:
-        submit.submit_all(folder, _say, owed)
+        submit.submit_all(folder, _say, owed, again.active(folder, looked))
 
 
 def _watch_plain(folder: LaunchFolder, exit_when_done: bool) -> list[JobStatus]:

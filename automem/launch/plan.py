@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from math import ceil
@@ -80,11 +80,20 @@ def in_order(jobs: Sequence[Job]) -> list[Job]:
         for need in job.needs:
             if need not in by_name:
                 raise UsageError(f"job '{job.name}' needs '{need}', which is not there", did_you_mean(need, by_name))
-    sorter = TopologicalSorter({job.name: job.needs for job in jobs})
     try:
-        return [by_name[name] for name in sorter.static_order()]
+        TopologicalSorter({job.name: job.needs for job in jobs}).prepare()
     except CycleError as error:
         raise UsageError(f"jobs need each other in a circle: {' -> '.join(error.args[1])}") from error
+    ordered: dict[str, Job] = {}
+    for job in jobs:
+        _add(job, by_name, ordered)
+    return list(ordered.values())
+
+
+def _add(job: Job, by_name: Mapping[str, Job], ordered: dict[str, Job]) -> None:
+    for need in job.needs:
+        _add(by_name[need], by_name, ordered)
+    ordered.setdefault(job.name, job)
 
 
 def _tasks_per_element(jobs: Sequence[Job], limit: int | None) -> int:

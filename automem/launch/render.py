@@ -67,7 +67,6 @@ def render(planned: Planned, part: Part, cluster: Cluster, place: Place, about: 
             part=part,
             per=planned.per,
             total=len(job.tasks),
-            array=planned.array,
             folder=place.job(job.name),
             script=place.job(job.name) / part.script,
             place=place,

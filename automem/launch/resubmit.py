@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from automem.errors import UsageError, did_you_mean
 from automem.launch import slurm
-from automem.launch.folder import LaunchFolder
+from automem.launch.folder import LaunchFolder, Submission
 from automem.launch.status import ENDED, JobStatus
 
 
@@ -46,6 +46,12 @@ def owed(jobs: Sequence[JobStatus], names: Iterable[str] = (), failed: bool = Fa
         if numbers:
             again[job.name] = numbers
     return again
+
+
+def active(folder: LaunchFolder, jobs: Sequence[JobStatus]) -> list[Submission]:
+    """The submissions of which something waits or runs."""
+    ids = {e.slurm_id.partition("_")[0] for job in jobs for e in job.elements if e.state not in ENDED}
+    return [submission for submission in folder.record.submissions if submission.slurm_id in ids]
 
 
 def stop(folder: LaunchFolder, jobs: Sequence[JobStatus]) -> list[str]:

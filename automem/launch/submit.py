@@ -27,8 +27,15 @@ def check(folder: LaunchFolder, tell: Tell) -> None:
             tell(f"{planned.job.name}: {said}")
 
 
-def submit_all(folder: LaunchFolder, tell: Tell, elements: Mapping[str, Sequence[int]] | None = None) -> None:
+def submit_all(
+    folder: LaunchFolder,
+    tell: Tell,
+    elements: Mapping[str, Sequence[int]] | None = None,
+    active: Sequence[Submission] = (),
+) -> None:
     """Submit the jobs in the order of their needs; with `elements`, only those, and of them only these elements.
+
+    `active` are earlier submissions that have not ended: what needs them waits for them, too.
 
     Raises:
         RunError: one was refused; those submitted before it were cancelled.
@@ -38,7 +45,7 @@ def submit_all(folder: LaunchFolder, tell: Tell, elements: Mapping[str, Sequence
     try:
         for planned in folder.jobs:
             if planned.job.name in wanted:
-                for submission in _submit(folder, planned, wanted[planned.job.name], made):
+                for submission in _submit(folder, planned, wanted[planned.job.name], [*active, *made]):
                     made.append(submission)
                     tell(f"submitted {planned.job.name} as {submission.slurm_id}")
     except (AutoMemError, KeyboardInterrupt) as error:
