@@ -20,7 +20,7 @@ POLICIES = {
 
 
 #: Name -> where its model class is: those that do not play, or read more of the conversation than a policy sees.
-MODELS = {"meta": "meta:MetaModel", "desk": "desk:DeskModel"}
+MODELS = {"meta": "meta:MetaModel", "desk": "desk:DeskModel", "courier-reader": "courier_reader:CourierReader"}
 
 
 def make(name: str) -> Model:
