@@ -28,10 +28,10 @@ _SAFE = (
 _KILL = re.compile(rf"You kill (?:the |an? )?(?:poor )?({_SAFE})!")
 _CORPSE = re.compile(rf"^(?:You see here |There is )?(?:an? )?(?:partly eaten )?({_SAFE}) corpse(?: here; eat it|\.|$)")
 _FOOD = re.compile(
-    r"\b(?:food|cram) rations?|lembas|pancakes?|fortune cookies?|candy bars?|cream pies?|apples?|oranges?|pears?"
-    r"|melons?|bananas?|carrots?|slime molds?|lumps? of royal jelly|gunyoki|cloves? of garlic|sprigs? of wolfsbane"
+    r"\b(?:(?:food|cram) rations?|lembas wafers?|pancakes?|fortune cookies?|candy bars?|cream pies?|apples?|pears?"
+    r"|melons?|bananas?|carrots?|slime molds?|lumps? of royal jelly|gunyoki|cloves? of garlic|sprigs? of wolfsbane)\b"
 )
-_NO_MEAL = re.compile(r"Satiated|You don't have anything to eat")
+_NO_MEAL = re.compile(r"Satiated|You don't have anything to eat|You cannot eat that")
 _CARRIED = re.compile(r"^(\w): (.+)$", re.M)
 _PRAYER = re.compile(r"You (?:begin praying|finish your prayer)")
 _CLOCK = re.compile(r"\bT:(\d+)|\bturn (\d+)")
