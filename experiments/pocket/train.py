@@ -31,6 +31,9 @@ SIZES = {"hidden_size": 128, "num_hidden_layers": 4, "num_attention_heads": 4, "
 #: read prompts that were changed a little, too.
 SPELLED = {0.1: 0.15, 0.3: 0.04, 1.0: 0.005}
 IGNORED = -100
+#: Logits are scaled by this after training. A slip of the pen in one of thirty notes, as the teacher never makes it,
+#: is what leads the courier in circles for the rest of a game; its habits are chances, and hardly change by it.
+SHARPENED = 1.25
 
 
 #: How often each step of the grid is drilled.
@@ -38,6 +41,8 @@ STEPS = 60
 #: Made-up observations: those that training begins with, alone, and those among the games. Whether two names are
 #: equal is learned from nothing but them within 0.5 M tokens, and not in 3 M tokens where games are mixed in at once.
 FIRST_GLANCES, GLANCES = 20000, 8000
+#: Made-up notes at the end, the share of the games among them (one of so many), and the rate beside the first one.
+NOTES, AGAIN, LOWER = 12000, 8, 0.3
 HELD = 600
 
 
@@ -141,10 +146,10 @@ def optimizers(model: nn.Module, rate: float) -> list[torch.optim.Optimizer]:
 
 
 def fit(
-    model: Qwen3ForCausalLM, made: Sequence[list[Example]], held: Sequence[Example], args: Any
+    model: Qwen3ForCausalLM, made: Sequence[list[Example]], held: Sequence[Example], rate: float, args: Any
 ) -> list[dict[str, Any]]:
     """One pass over these batches; a line of the curve every `args.every` steps."""
-    chosen = optimizers(model, args.rate)
+    chosen = optimizers(model, rate)
     curve: list[dict[str, Any]] = []
     seen, recent, began, worked = 0, 0.0, time.perf_counter(), time.process_time()
     for step, batch in enumerate(made, 1):
@@ -155,7 +160,7 @@ def fit(
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         for optimizer in chosen:
             for group in optimizer.param_groups:
-                group["lr"] = args.rate * scale
+                group["lr"] = rate * scale
             optimizer.step()
             optimizer.zero_grad()
         seen += sum(len(example.ids) for example in batch)
@@ -168,6 +173,12 @@ def fit(
             print(json.dumps(row), flush=True)
             model.save_pretrained(args.out)
     return curve
+
+
+@torch.no_grad()
+def sharpen(model: Qwen3ForCausalLM) -> None:
+    """Scale all logits: the last norm comes just before the head."""
+    model.model.norm.weight.mul_(SHARPENED)
 
 
 @torch.no_grad()
@@ -196,6 +207,12 @@ def token_kinds(tokenizer: Tokenizer) -> dict[str, set[int]]:
         "here": {words[" is here\n"], words["\u010a"]},
         "places": {number for word, number in words.items() if re.fullmatch(r"\d,\d", word)},
     }
+
+
+def last_batches(examples: Sequence[Example], tokenizer: Tokenizer, args: Any) -> list[list[Example]]:
+    """What the model is trained on in the end: notes of crowded rooms, and some of all it has seen."""
+    notes = [encode(chat, tokenizer) for chat in data.notes(NOTES, args.seed + 3)]
+    return list(batches([*notes, *examples[::AGAIN]], args.batch, args.seed + 3))
 
 
 def main() -> None:
@@ -227,7 +244,10 @@ def main() -> None:
     model = make_model(tokenizer.get_vocab_size(), end, pad)
     size = sum(p.numel() for p in model.parameters())
     print(f"{len(examples)} sequences, {tokenizer.get_vocab_size()} words, {size / 1e6:.2f} M parameters", flush=True)
-    curve = fit(model, made, held, args)
+    curve = fit(model, made, held, args.rate, args)
+    curve += fit(model, last_batches(examples, tokenizer, args), held, LOWER * args.rate, args)
+    sharpen(model)
+    model.save_pretrained(args.out)
     told = {key: getattr(args, key) for key in ("seed", "games", "batch", "rate")}
     (args.out / "training.json").write_text(json.dumps({**told, "curve": curve}, indent=1) + "\n")
 
