@@ -48,7 +48,7 @@ budget: {log_rounds: 1, plan_rounds: 2, gameplay_rounds: 2}
 
 def automem(*arguments, cwd, **settings):
     command = [*AUTOMEM, *map(str, arguments)]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=900, **settings)
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=3600, **settings)
 
 
 def until_serving(process):
