@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from automem.play.folder import RunFolder
 
 _GAME, _MODEL, _START = "courier/small", "local:pocket", "courier-v0"
+#: Steps that the agent without memory sees; more of them take longer to read and are of no use to this model.
+_WINDOW = 8
 #: Episodes in flight: as many as there are report seeds, for large batches.
 _JOBS = "40"
 #: Seconds for a command that ^C reached as well to end by itself, and to end when it is told to.
@@ -45,7 +47,7 @@ class Seeds:
     report: str
 
 
-FULL = Seeds(loop1="0-11", loop2="40-55", report="100-139")
+FULL = Seeds(loop1="0-11", loop2="40-51", report="100-139")
 FAST = Seeds(loop1="0-7", loop2="40-47", report="100-109")
 
 
@@ -63,7 +65,9 @@ def quickstart(
     out = out or Path("runs/quickstart-fast" if fast else "runs/quickstart")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     _prepare(out, redo)
-    baselines = _Lane([_run("window", seeds, out), _run(_START, seeds, out)], out / "baselines.log")
+    baselines = _Lane(
+        [_run("window", seeds, out, "-s", f"budget.history={_WINDOW}"), _run(_START, seeds, out)], out / "baselines.log"
+    )
     try:
         baselines.start()
         _do(_loop1(seeds, out))
@@ -90,13 +94,13 @@ def _prepare(out: Path, redo: bool) -> None:
     out.mkdir(parents=True, exist_ok=True)
 
 
-def _run(scaffold: str, seeds: Seeds, out: Path) -> list[str]:
+def _run(scaffold: str, seeds: Seeds, out: Path, *options: str) -> list[str]:
     played = ["--seeds", seeds.report, "-j", _JOBS, "-o", str(out / scaffold)]
-    return ["run", _GAME, "-S", scaffold, "-m", _MODEL, *played]
+    return ["run", _GAME, "-S", scaffold, "-m", _MODEL, *options, *played]
 
 
 def _loop1(seeds: Seeds, out: Path) -> list[str]:
-    decided = ["--gate-seeds", seeds.loop1, "--revisions", "1", "-j", _JOBS, "-o", str(out / "loop1")]
+    decided = ["--gate-seeds", seeds.loop1, "--gate", "mean", "--revisions", "1", "-j", _JOBS, "-o", str(out / "loop1")]
     return ["evolve", _GAME, "--from", _START, "-m", _MODEL, *decided]
 
 
