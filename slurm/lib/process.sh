@@ -13,6 +13,15 @@ in_group() {
     set +m
 }
 
+# become WORD...: the rest of a subshell is this program, so that signals reach it. Where Linux can, it is stopped when
+# the shell of the job is killed, which then can clean up no more.
+become() {
+    if setpriv --pdeathsig TERM true 2>/dev/null; then
+        exec setpriv --pdeathsig TERM "$@"
+    fi
+    exec "$@"
+}
+
 # `kill -0` would see zombies as well. No other program is started for it, since it is asked often.
 alive() {
     local stat=''

@@ -123,6 +123,16 @@ def test_caches_are_those_of_the_job_and_go_with_it(launch):
     assert not Path(folder).exists()
 
 
+def test_a_shell_that_is_killed_takes_its_processes_with_it(launch):
+    """As the last thing that can happen to a job: its trap does not run."""
+    made = launch(served("scripted:courier", tasks=[("sleep", "600")]))
+    with subprocess.Popen(["bash", made.job("play") / "job.sh"], stdout=subprocess.PIPE, text=True) as shell:
+        wait_for(lambda: b"sleep\0600\0" in left_behind(made), shell)
+        assert len(left_behind(made)) >= 3
+        shell.kill()
+    wait_for(lambda: not left_behind(made))
+
+
 def test_setup_that_fails_is_told(launch):
     made = launch(job(), setup={"commands": ["return 3"]})
     with pytest.raises(RunError, match="the setup of the job failed"):
@@ -178,11 +188,11 @@ stages: {play: {do: evaluate, games: [courier], agents: [v1]}}
 """
 
 
-def wait_for(condition, process):
+def wait_for(condition, process=None):
     end = time.monotonic() + 300
     while not condition():
         assert time.monotonic() < end
-        assert process.poll() is None, process.stderr.read()
+        assert process is None or process.poll() is None
         time.sleep(0.02)
 
 

@@ -192,11 +192,11 @@ def test_containers_wrap_commands_and_server(scripts):
     wrap = (
         "apptainer exec --nv --cleanenv --bind /home/me/work --bind /scratch/me/runs/made --bind /data /images/vllm.sif"
     )
-    assert f'run() {{ exec {wrap} "$@"; }}\n' in text
+    assert f'run() {{ become {wrap} "$@"; }}\n' in text
     text = scripts["evaluate-vllm-pyxis"].read_text()
-    assert "run() { exec srun --overlap --ntasks=1 '--container-image=nvcr.io#nvidia/pytorch' " in text
+    assert "run() { become srun --overlap --ntasks=1 '--container-image=nvcr.io#nvidia/pytorch' " in text
     assert "/scratch/me/runs/made:/scratch/me/runs/made,/a:/b" in text
-    assert 'run() { exec "$@"; }\n' in scripts["evaluate-vllm-bare"].read_text()
+    assert 'run() { become "$@"; }\n' in scripts["evaluate-vllm-bare"].read_text()
 
 
 def test_offline_where_there_is_a_cache(scripts):
