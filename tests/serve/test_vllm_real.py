@@ -31,7 +31,7 @@ pytestmark = [
 POCKET = Path(str(resources.files("automem.models") / "pocket"))
 AUTOMEM = [sys.executable, "-c", "from automem.cli.main import main; main()"]
 QUICK = ("-s", "model.max_tokens=24", "-s", "limits.max_steps=3")
-PLAY = ("run", "courier/small", "-S", "short", "--max-steps", "3", "-j", "2", "-s", "constrained=true")
+PLAY = ("run", "courier/small", "-S", "./short", "--max-steps", "3", "-j", "2", "-s", "constrained=true")
 PROMPTS = {
     "system": "Play.",
     "log": "{{ observation }}\nWrite it down.",
