@@ -1,4 +1,4 @@
-"""What README.md says is true: its commands run, its table is the one they print, its links lead somewhere."""
+"""What README.md says is true: its commands run, its table is that of an experiment, its links lead somewhere."""
 
 import os
 import re
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import typer.main
+import yaml
 
 from automem.cli.main import app
 
@@ -86,10 +87,15 @@ def test_the_commands_run(tmp_path):
     assert (tmp_path / "scaffolds/mine/scaffold.yaml").is_file()
 
 
+def test_the_table_is_that_of_the_experiment():
+    """`automem launch scripted` is held to these values by the test below."""
+    expected = yaml.safe_load((CHECKOUT / "experiments/scripted/expected.yaml").read_text(encoding="utf-8"))
+    values = [(round(row["mean"], 1), round(row["se"], 1), row["n"]) for row in expected["rows"]]
+    stated = [(*map(float, row["progress %"].split(" ± ")), int(row["n"])) for row in rows(README).values()]
+    assert stated == values
+
+
 @pytest.mark.slow
-def test_the_table_is_what_quickstart_prints(tmp_path):
-    printed, stated = rows(run("automem quickstart", tmp_path)), rows(README)
-    shared = ["scaffold", "model", "progress %", "n", "steps", "calls"]
-    assert list(stated) == list(printed), "README.md shows other runs than automem quickstart plays"
-    for name, row in stated.items():
-        assert {column: row[column] for column in shared} == {column: printed[name][column] for column in shared}
+def test_the_table_of_scripted_players_is_what_they_reach(tmp_path):
+    out = tmp_path / "scripted"
+    run(f"automem launch scripted --on local -o {out} && automem table {out} --paper --check", tmp_path)
