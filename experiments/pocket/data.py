@@ -44,11 +44,6 @@ _GLANCE = (
     "Search memory for the parcel you need, or for the room if you carry it. Then commit one ACTION.\n"
     "Operations now: SEARCH, READ, TAIL, ACTION."
 )
-_NOTE = (
-    "# Observation\n{observed}\n\n# Memory\n- {file}\n\n# LOG\n"
-    "Write down where this room is, where the parcels lie that you see, and the news. Then DONE.\n"
-    "Operations now: SEARCH, READ, TAIL, {write}, DONE."
-)
 #: Share that is kept of conversations that teach little: a PLAN that finds nothing, a LOG.
 _KEPT = {"nowhere": 0.4, "log": 0.7}
 #: Name of a variation -> scaffold it is made from, its share of the games, steps played, and what differs.
@@ -146,18 +141,6 @@ def glances(count: int, seed: int, answered: bool = False) -> Iterator[Chat]:
         yield Chat(chat, frozenset(range(1, len(chat), 2)))
 
 
-def notes(count: int, seed: int) -> Iterator[Chat]:
-    """Replies of LOG to made-up observations of crowded rooms, which are rare in games and where slips are made."""
-    chance, policy = Random(seed), NoviceCourierPolicy()
-    rooms, parcels = _names()
-    for number in range(count):
-        file = chance.choice(_FILES)
-        observed, write = _observed(rooms, parcels, chance, (1, 2, 3, 4, 5)), "UPSERT" if "table" in file else "APPEND"
-        said: Message = {"role": "user", "content": _NOTE.format(observed=observed, file=file, write=write)}
-        request = Request("memory", "log", "courier", "small", 0, 0, 0, seed * count + number)
-        yield Chat([said, _reply(policy, [said], request)], frozenset({1}))
-
-
 def _names() -> tuple[list[str], list[str]]:
     """The rooms and the parcels of the game."""
     env = make("courier", "small")
@@ -170,12 +153,10 @@ def _reply(policy: NoviceCourierPolicy, chat: Sequence[Message], request: Reques
     return {"role": "assistant", "content": policy.reply(read_prompt([_ACTIONS, *chat], request))}
 
 
-def _observed(
-    rooms: Sequence[str], parcels: Sequence[str], chance: Random, counts: Sequence[int] = (0, 1, 1, 2, 3)
-) -> str:
+def _observed(rooms: Sequence[str], parcels: Sequence[str], chance: Random) -> str:
     """An observation: the ordered parcel lies here, or is carried, or its room is this one, or none of these."""
     room, goal = chance.sample(rooms, 2)
-    here = chance.sample(parcels, chance.choice(counts))
+    here = chance.sample(parcels, chance.choice([0, 1, 1, 2, 3]))
     ordered, carrying = chance.choice([parcel for parcel in parcels if parcel not in here]), "nothing"
     match chance.choice(["take", "take", "search", "carry", "deliver"]):
         case "take" if here:

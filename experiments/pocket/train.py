@@ -41,8 +41,6 @@ STEPS = 60
 #: Made-up observations: those that training begins with, alone, and those among the games. Whether two names are
 #: equal is learned from nothing but them within 0.5 M tokens, and not in 3 M tokens where games are mixed in at once.
 FIRST_GLANCES, GLANCES = 20000, 8000
-#: Made-up notes at the end, the share of the games among them (one of so many), and the rate beside the first one.
-NOTES, AGAIN, LOWER = 12000, 8, 0.3
 HELD = 600
 
 
@@ -146,10 +144,10 @@ def optimizers(model: nn.Module, rate: float) -> list[torch.optim.Optimizer]:
 
 
 def fit(
-    model: Qwen3ForCausalLM, made: Sequence[list[Example]], held: Sequence[Example], rate: float, args: Any
+    model: Qwen3ForCausalLM, made: Sequence[list[Example]], held: Sequence[Example], args: Any
 ) -> list[dict[str, Any]]:
     """One pass over these batches; a line of the curve every `args.every` steps."""
-    chosen = optimizers(model, rate)
+    chosen = optimizers(model, args.rate)
     curve: list[dict[str, Any]] = []
     seen, recent, began, worked = 0, 0.0, time.perf_counter(), time.process_time()
     for step, batch in enumerate(made, 1):
@@ -160,7 +158,7 @@ def fit(
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         for optimizer in chosen:
             for group in optimizer.param_groups:
-                group["lr"] = rate * scale
+                group["lr"] = args.rate * scale
             optimizer.step()
             optimizer.zero_grad()
         seen += sum(len(example.ids) for example in batch)
@@ -209,18 +207,12 @@ def token_kinds(tokenizer: Tokenizer) -> dict[str, set[int]]:
     }
 
 
-def last_batches(examples: Sequence[Example], tokenizer: Tokenizer, args: Any) -> list[list[Example]]:
-    """What the model is trained on in the end: notes of crowded rooms, and some of all it has seen."""
-    notes = [encode(chat, tokenizer) for chat in data.notes(NOTES, args.seed + 3)]
-    return list(batches([*notes, *examples[::AGAIN]], args.batch, args.seed + 3))
-
-
 def main() -> None:
     """Parse the command line, train, save."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=SHIPPED)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--games", type=int, default=110, help="games of the teacher")
+    parser.add_argument("--games", type=int, default=230, help="games of the teacher")
     parser.add_argument("--batch", type=int, default=2048, help="tokens in a batch")
     parser.add_argument("--rate", type=float, default=4e-3)
     parser.add_argument("--threads", type=int, default=1)
@@ -244,8 +236,7 @@ def main() -> None:
     model = make_model(tokenizer.get_vocab_size(), end, pad)
     size = sum(p.numel() for p in model.parameters())
     print(f"{len(examples)} sequences, {tokenizer.get_vocab_size()} words, {size / 1e6:.2f} M parameters", flush=True)
-    curve = fit(model, made, held, args.rate, args)
-    curve += fit(model, last_batches(examples, tokenizer, args), held, LOWER * args.rate, args)
+    curve = fit(model, made, held, args)
     sharpen(model)
     model.save_pretrained(args.out)
     told = {key: getattr(args, key) for key in ("seed", "games", "batch", "rate")}
