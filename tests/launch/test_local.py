@@ -127,9 +127,11 @@ def test_a_shell_that_is_killed_takes_its_processes_with_it(launch):
     """As the last thing that can happen to a job: its trap does not run."""
     made = launch(served("scripted:courier", tasks=[("sleep", "600")]))
     with subprocess.Popen(["bash", made.job("play") / "job.sh"], stdout=subprocess.PIPE, text=True) as shell:
-        wait_for(lambda: b"sleep\0600\0" in left_behind(made), shell)
-        assert len(left_behind(made)) >= 2
-        shell.kill()
+        try:
+            wait_for(lambda: b"sleep\x00600\x00" in left_behind(made), shell)
+            assert len(left_behind(made)) >= 2
+        finally:
+            shell.kill()
     wait_for(lambda: not left_behind(made))
 
 
