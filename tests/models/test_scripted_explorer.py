@@ -14,7 +14,7 @@ from automem.models.scripted.explorer import ExplorerPolicy
 from automem.models.scripted.explorer_sight import STEPS, read_sight
 
 LOG, TABLE = FileEntry("map.md", "log", 0), FileEntry("map.md", "table", 0)
-ACTIONS = (*STEPS, "down", "more", "esc", "open", "kick", "eat", "pray", "search", "20", "y", "n", "b", "d")
+ACTIONS = (*STEPS, "down", "more", "esc", "open", "kick", "eat", "pray", "search", "y", "n", "b", "d")
 READS, WRITES = {"SEARCH", "ACTION", "DONE"}, {"SEARCH", "APPEND", "UPSERT", "DONE"}
 #: A step at which the policy neither wanders nor changes its course.
 STEP = 4
@@ -53,7 +53,7 @@ ROOM = ("-----", "|...|", "|.@.|", "-----")
         ("What do you want to eat? [e or ?*]", "esc"),
         ("Really attack the gnome? [yn] (n)", "n"),
         ("You hear a door open.\nAre you sure you want to pray? [yn] (n)", "y"),
-        ("Count: 20", "search"),
+        ("Count: 20", "esc"),
         ("Coins\n$ - gold\n(end)", "esc"),
         ("(1 of 2)", "esc"),
         ("You see here:--More--", "more"),
@@ -113,8 +113,7 @@ def test_it_takes_a_straight_way_when_the_game_refuses_the_diagonal():
 
 
 def test_without_ways_it_searches():
-    assert action(screen("---", "|@|", "---")) == "20"
-    assert action(screen("---", "|@|", "---"), actions=(*STEPS, "search")) == "search"
+    assert action(screen("---", "|@|", "---")) == "search"
     assert action(screen("---", "|@|", "---"), actions=tuple(STEPS)) == "north", "the default"
 
 

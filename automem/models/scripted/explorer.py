@@ -72,8 +72,6 @@ def _answer(prompt: Prompt, sight: Sight) -> list[Operation] | str | None:
         return "more"
     if _MENU.search(line):
         return "esc"
-    if line.startswith("Count:"):
-        return "search"
     if wanted := explorer_needs.answer(prompt, line):
         return wanted
     if "[yn" in line:
@@ -162,7 +160,8 @@ def _search_walls(prompt: Prompt, sight: Sight) -> str | None:
     ends = (dead_ends if pick(3, course) else walls) or dead_ends or walls
     goal = ends[pick(len(ends), course, 1)] if ends else sight.here
     step = ways[goal] if goal else ""
-    return step or explorer_needs.search(prompt, sight)
+    # Turn by turn: a course has time enough to find what is hidden, and turns make hungry.
+    return step or "search"
 
 
 # Memory

@@ -84,11 +84,6 @@ def notes(prompt: Prompt, sight: Sight) -> list[Operation]:
     return [Operation("APPEND", (file.name, f"{KILLED} {name} in step {sight.step}")) for name in kills]
 
 
-def search(prompt: Prompt, sight: Sight) -> str:
-    """Search: twenty turns in two steps on the way down; turn by turn where there is time, as turns make hungry."""
-    return "20" if "20" in prompt.actions and may_descend(sight) else "search"
-
-
 def key(prompt: Prompt, letter: str) -> str:
     """The action that presses y or n, where letters are no actions too."""
     return letter if letter in prompt.actions else {"y": "northwest", "n": "southeast"}[letter]
