@@ -19,7 +19,7 @@ from automem.trace import TraceReader
 WINDOWS = ((0, 100), (100, 200), (1000, 1100), (1900, 2000))
 STEPS = 2000
 REPEATS = 5
-NETHACK_STEPS = 1000
+NETHACK_STEPS = 500
 NETHACK_FILES = ("monster_encounters.txt", "actions_log.txt", "strategy.txt")
 NETHACK_ACTIONS = ("north", "east", "south", "west", "search")
 MAP_FILES = ("map_notes.txt", "survival_log.txt", "actions_log.txt")
