@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from automem.agent.turn import read_calls, read_reply, _storable
+from automem.agent.turn import _storable, read_calls, read_reply
 from automem.grammar import Malformed, Operation
 from automem.messages import Usage
 from automem.models.base import Completion
