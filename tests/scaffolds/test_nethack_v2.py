@@ -22,6 +22,7 @@ def state(position=(1, 10, 5), here=None, prompt=None, stairs=(), doors=(), inve
     kinds = dict.fromkeys(SIDES, "floor") | around
     return {
         "message": "",
+        "task": "default",
         "prompt": prompt,
         "position": list(position),
         "here": here,
