@@ -62,7 +62,8 @@ def test_it_is_interrupted_goes_on_and_then_only_tells(tmp_path):
         assert first.poll() is None, (tmp_path / "stderr").read_text()
         time.sleep(0.2)
     os.killpg(first.pid, signal.SIGINT)
-    assert first.wait(60) == 130
+    first.communicate(timeout=60)
+    assert first.returncode == 130
     assert not working_on(folder)
 
     second = start(folder)
