@@ -184,7 +184,7 @@ def test_stopping_stops_all_and_the_same_command_goes_on(tmp_path, monkeypatch):
 EXPERIMENT = """\
 about: one long episode
 models: {scripted: "scripted:courier"}
-games: {courier: {play: courier/long, seeds: "0", limits: {max_steps: 400}}}
+games: {courier: {play: courier/huge, seeds: "0", limits: {max_steps: 4000}}}
 agents: {v1: {scaffold: courier-v1, model: scripted}}
 stages: {play: {do: evaluate, games: [courier], agents: [v1]}}
 """
