@@ -55,12 +55,12 @@ def quickstart(
     out: Annotated[
         Path | None, typer.Option("-o", "--out", help="Folder of the runs. [runs/quickstart, or runs/quickstart-fast]")
     ] = None,
-    fast: Annotated[bool, typer.Option("--fast", help="Fewer seeds: about three minutes, wider intervals.")] = False,
+    fast: Annotated[bool, typer.Option("--fast", help="Fewer seeds, wider intervals.")] = False,
     train_seed: Annotated[int, typer.Option(help="Seed of the training.")] = 42,
     redo: Annotated[bool, typer.Option("--redo", help="Throw the earlier runs away.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
 ) -> None:
-    """Improve a tiny model's memory by both loops: no key, no GPU, no download, about ten minutes."""
+    """Improve a tiny model's memory by both loops: no key, no GPU, no download."""
     seeds = FAST if fast else FULL
     out = out or Path("runs/quickstart-fast" if fast else "runs/quickstart")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
