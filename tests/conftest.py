@@ -1,10 +1,12 @@
-"""What tests of several folders share: a way to make scaffolds."""
+"""What tests of several folders share: a way to make scaffolds, and the command line."""
 
+import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
+from automem.cli.main import _exit_code
 from automem.scaffold.spec import load
 
 _OPENING = '{% include "automem/observation.j2" %}\n\n{% include "automem/memory.j2" %}\n\n# '
@@ -53,3 +55,17 @@ def scaffold_folder(tmp_path):
 def scaffold(scaffold_folder):
     """Makes a small scaffold and loads it."""
     return lambda **parts: load(str(scaffold_folder(**parts)))
+
+
+@pytest.fixture
+def automem(monkeypatch, capsys, tmp_path):
+    """Runs `automem ARGUMENTS` in an empty folder; returns exit code, stdout and stderr."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("AUTOMEM_DEBUG", raising=False)
+
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["automem", *map(str, arguments)])
+        code = _exit_code()
+        return code, *capsys.readouterr()
+
+    return call

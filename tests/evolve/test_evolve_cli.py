@@ -12,7 +12,6 @@ from types import SimpleNamespace
 import pytest
 from loops import best, forgetful, revised, rows, verdicts
 
-from automem.cli.main import _exit_code
 from automem.scaffold.spec import load
 
 GAME = (
@@ -29,19 +28,6 @@ GAME = (
 )
 SEEDS = ("--gate-seeds", "7", "--report-seeds", "6")
 COMMAND = [sys.executable, "-c", "from automem.cli.main import main; main()"]
-
-
-@pytest.fixture
-def automem(monkeypatch, capsys, tmp_path):
-    """Runs `automem ARGUMENTS` in an empty folder; returns exit code, stdout and stderr."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["automem", *map(str, arguments)])
-        code = _exit_code()
-        return code, *capsys.readouterr()
-
-    return call
 
 
 @pytest.fixture

@@ -7,22 +7,8 @@ from pathlib import Path
 import pytest
 from made import cluster, job, served
 
-from automem.cli.main import _exit_code
 from automem.launch import folder as folders
 from automem.launch.plan import plan
-
-
-@pytest.fixture
-def automem(monkeypatch, capsys, tmp_path):
-    """Runs `automem ARGUMENTS` in an empty folder; returns exit code, stdout and stderr."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["automem", *map(str, arguments)])
-        code = _exit_code()
-        return code, *capsys.readouterr()
-
-    return call
 
 
 @pytest.fixture
