@@ -97,6 +97,11 @@ def look(ids: Sequence[str]) -> dict[str, Seen]:
     return seen
 
 
+def held(ids: Iterable[str]) -> dict[str, Seen]:
+    """What the controller knows about the jobs `ids` and their elements; what it has forgotten is missing."""
+    return {entry.id: entry for job in ids for entry in _from_scontrol(job) if entry.state != GONE}
+
+
 def _belongs(name: str, job: str) -> bool:
     return name.partition("_")[0] == job
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -118,15 +118,28 @@ def look(folder: LaunchFolder) -> list[JobStatus]:
     """How all jobs go, in their order."""
     # The scheduler is asked first, so that a status file that is read later is never older than its answer.
     seen = slurm.look(list(dict.fromkeys(s.slurm_id for s in folder.record.submissions)))
+    # For some seconds sacct tells a job that went back into the queue as ended.
+    seen |= slurm.held(_unconfirmed(folder, seen))
     found = []
     for planned in folder.jobs:
-        elements = tuple(_element(folder, planned, number, seen) for number in range(planned.elements))
+        elements = _elements(folder, planned, seen)
         done, total = episodes(_folders(folder, planned))
         found.append(JobStatus(planned, elements, done, total))
     return found
 
 
-def _element(folder: LaunchFolder, planned: Planned, number: int, seen: dict[str, slurm.Seen]) -> Element:
+def _unconfirmed(folder: LaunchFolder, seen: Mapping[str, slurm.Seen]) -> list[str]:
+    """The jobs of elements that are over, as the scheduler says and they themselves do not."""
+    elements = [element for planned in folder.jobs for element in _elements(folder, planned, seen)]
+    over = [e for e in elements if e.state in ENDED and not (e.own and e.own.state in ("completed", "failed"))]
+    return list(dict.fromkeys(e.slurm_id.partition("_")[0] for e in over if e.slurm_id))
+
+
+def _elements(folder: LaunchFolder, planned: Planned, seen: Mapping[str, slurm.Seen]) -> tuple[Element, ...]:
+    return tuple(_element(folder, planned, number, seen) for number in range(planned.elements))
+
+
+def _element(folder: LaunchFolder, planned: Planned, number: int, seen: Mapping[str, slurm.Seen]) -> Element:
     own = OwnStatus.read(folder.job(planned.job.name) / "status" / f"{number}.json")
     if folder.record.on == "local":
         return _local(folder, planned, number, own)
@@ -138,7 +151,9 @@ def _element(folder: LaunchFolder, planned: Planned, number: int, seen: dict[str
         own = None
     elif own is not None and own.slurm_id != name and own.slurm_id:
         name = own.slurm_id
-    gone = seen.get(name.partition("_")[0])
+    # Of a job that is forgotten there is one answer for all its elements; else the bare number is one of them.
+    job = seen.get(name.partition("_")[0])
+    gone = job if job and job.state == slurm.GONE else None
     return _with_scheduler(planned.job.name, number, name, own, seen.get(name) or gone)
 
 
