@@ -1,8 +1,9 @@
 """The `rules` selector: what a turn was good for is known once the episode is over.
 
 A write was of use if a later step's SEARCH, READ or TAIL returned its line and progress rose soon after. A question
-was of use if it was answered with something. Ending without a word is right where nothing new was to be seen, or
-when everything before was in order. All of it is read off the trace, in one pass.
+was of use if what was then written was, or, where nothing was written, if it was answered. Ending without a word is
+right where nothing new was to be seen, or when everything before was in order. All of it is read off the trace, in one
+pass.
 """
 
 from __future__ import annotations
@@ -104,12 +105,14 @@ class RulesSelector:
 
 
 def _asking(seen: _Seen, rest: Sequence[_Seen], share: float) -> tuple[bool, str, str]:
+    """A question before a write is worth what was written; any other, whether it was answered."""
+    if written := [write for later in rest for write in later.writes]:
+        used = [write for write in written if write.gain is not None]
+        if len(used) >= share * len(written):
+            return True, "looked", "it looked first, and what it then wrote was of use"
+        return False, "unused", "it looked first, and what it then wrote was of no use"
     if seen.hits:
         return True, "hit", f"{seen.hits} questions were answered"
-    for later in rest:
-        used = [write for write in later.writes if write.gain is not None]
-        if later.writes and len(used) >= share * len(later.writes):
-            return True, "looked", "it looked first, and what it then wrote was of use"
     return False, "empty", "nothing was found"
 
 

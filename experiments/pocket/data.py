@@ -39,10 +39,16 @@ _FILES = (
     "places.txt (table, 36 rows): where each room and parcel was seen last",
 )
 _ACTIONS: Message = {"role": "system", "content": "# Actions\n- wait (default)"}
+_SEEN = "# Observation\n{observed}\n\n# Memory\n- {file}\n\n"
 _GLANCE = (
-    "# Observation\n{observed}\n\n# Memory\n- {file}\n\n# PLAN\n"
+    f"{_SEEN}# PLAN\n"
     "Search memory for the parcel you need, or for the room if you carry it. Then commit one ACTION.\n"
     "Operations now: SEARCH, READ, TAIL, ACTION."
+)
+_NOTE = (
+    f"{_SEEN}# LOG\n"
+    "Write down where this room is, where the parcels lie that you see, and the news. Then DONE.\n"
+    "Operations now: SEARCH, READ, TAIL, {write}, DONE."
 )
 #: Share that is kept of conversations that teach little: a PLAN that finds nothing, a LOG.
 _KEPT = {"nowhere": 0.4, "log": 0.7}
@@ -129,15 +135,32 @@ def glances(count: int, seed: int, answered: bool = False) -> Iterator[Chat]:
     request = Request("gameplay", "plan", "courier", "small", 0, 0, 0, 0)
     for _ in range(count):
         file = chance.choice(_FILES)
-        said: Message = {
-            "role": "user",
-            "content": _GLANCE.format(observed=_observed(rooms, parcels, chance), file=file),
-        }
+        said = _said(_GLANCE.format(observed=_observed(rooms, parcels, chance), file=file))
         chat = [said, _reply(policy, [said], request)]
         wanted, _, rest = str(chat[1]["content"]).partition("\n")
         if answered and "SEARCH" in rest:
-            chat.append({"role": "user", "content": _answer(wanted, file, rooms, parcels, chance)})
-            chat.append(_reply(policy, chat, request))
+            chat += [_said(_answer(wanted, file, rooms, parcels, chance))]
+            chat += [_reply(policy, chat, request)]
+        yield Chat(chat, frozenset(range(1, len(chat), 2)))
+
+
+def notes(count: int, seed: int) -> Iterator[Chat]:
+    """LOGs of made-up observations, more crowded ones than the game has, in which the fact is always written."""
+    chance, policy = Random(seed), NoviceCourierPolicy(Habits(idle=0))
+    rooms, parcels = _names()
+    for number in range(count):
+        file = chance.choice(_FILES)
+        request = Request("gameplay", "log", "courier", "small", seed, 0, 0, number)
+        observed = _observed(rooms, parcels, chance)
+        if chance.random() < 0.3:
+            observed += f"\nNews: the {chance.choice(parcels)} is now in {_place(chance)}."
+        write = "UPSERT" if "table" in file else "APPEND"
+        chat = [_said(_NOTE.format(observed=observed, file=file, write=write))]
+        chat += [_reply(policy, chat, request)]
+        if "SEARCH" in str(chat[1]["content"]):
+            room = observed.partition(" at ")[0].removeprefix("Room: ")
+            chat += [_said(_answer(room, file, rooms, parcels, chance))]
+            chat += [_reply(policy, chat, request)]
         yield Chat(chat, frozenset(range(1, len(chat), 2)))
 
 
@@ -147,6 +170,10 @@ def _names() -> tuple[list[str], list[str]]:
     env.reset(seed=0)
     world: Any = vars(env)["world"]
     return sorted(world.rooms.values()), sorted(world.parcels)
+
+
+def _said(content: str) -> Message:
+    return {"role": "user", "content": content}
 
 
 def _reply(policy: NoviceCourierPolicy, chat: Sequence[Message], request: Request) -> Message:

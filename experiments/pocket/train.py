@@ -41,6 +41,8 @@ STEPS = 60
 #: Made-up observations: those that training begins with, alone, and those among the games. Whether two names are
 #: equal is learned from nothing but them within 0.5 M tokens, and not in 3 M tokens where games are mixed in at once.
 FIRST_GLANCES, GLANCES = 20000, 8000
+#: Made-up LOGs among the games: there the room and its place are copied with two other places in sight.
+NOTES = 10000
 HELD = 600
 
 
@@ -230,6 +232,7 @@ def main() -> None:
     held += [encode(chat, tokenizer) for chat in data.glances(HELD // 3, args.seed + 1)]
     examples += [encode_drill(text, tokenizer) for text in data.steps(STEPS)]
     examples += [encode(chat, tokenizer) for chat in data.glances(GLANCES, args.seed, answered=True)]
+    examples += [encode(chat, tokenizer) for chat in data.notes(NOTES, args.seed + 3)]
     first = [encode(chat, tokenizer) for chat in data.glances(FIRST_GLANCES, args.seed + 2)]
     made = [*batches(first, args.batch, args.seed), *batches(examples, args.batch, args.seed)]
     end, pad = tokenizer.token_to_id(tokens.END), tokenizer.token_to_id(tokens.PAD)

@@ -125,6 +125,19 @@ def test_looking_first_is_taken_with_the_write_that_follows(tmp_path, scaffold):
     assert [found[1, number] for number in range(2)] == ["empty", "idle"]
 
 
+def test_a_question_that_was_answered_is_worth_no_more_than_the_write_that_follows(tmp_path, scaffold):
+    played = episode(
+        tmp_path / "run",
+        scaffold(),
+        moment("a", log=[append("lamp at 3,1"), DONE]),
+        moment("b", log=[search("lamp"), append("the sky is grey"), DONE]),
+        moment("c", log=[search("lamp"), DONE], plan=[search("lamp"), WEST], progress=1.0),
+    )
+    found = reasons(played, noop_share=0.5)
+    assert [found[1, number] for number in range(3)] == ["unused", "unused", "idle"]
+    assert found[2, 0] == "+hit"
+
+
 def test_ending_at_once_is_right_where_this_was_seen_before(tmp_path, scaffold):
     played = episode(
         tmp_path / "run",
