@@ -94,7 +94,8 @@ def test_jobs_name_what_they_need_and_the_table_is_last(name):
     assert (table.stage, table.needs) == ("aggregate", tuple(names))
     assert all(set(job.needs) < set(names) for job in stages)
     for job in stages:
-        models = [experiment.spec.model(each).name for each in experiment.spec.models]
+        agents = [experiment.spec.agents[each] for each in experiment.spec.stages[job.name].agents]
+        models = [experiment.spec.model(agent.model).name for agent in agents]
         trained = "train" in job.tasks[0] and any(model.startswith("openai:") for model in models)
         served = any(word.startswith("openai:") for task in job.tasks for word in task) or trained
         assert (job.server is not None) == (served and "--dry-run" not in job.tasks[0])
