@@ -38,6 +38,7 @@ _FILES = (
     "notes.txt (log, 60 lines): what was seen where, newest last",
     "places.txt (table, 36 rows): where each room and parcel was seen last",
 )
+_WALK = ("north", "south", "east", "west")
 _ACTIONS: Message = {"role": "system", "content": "# Actions\n- wait (default)"}
 _SEEN = "# Observation\n{observed}\n\n# Memory\n- {file}\n\n"
 _GLANCE = (
@@ -50,6 +51,7 @@ _NOTE = (
     "Write down where this room is, where the parcels lie that you see, and the news. Then DONE.\n"
     "Operations now: SEARCH, READ, TAIL, {write}, DONE."
 )
+_ALONE = "{past}# Observation\n{observed}\n\n# PLAN\nCommit one ACTION.\nOperations now: ACTION."
 #: Share that is kept of conversations that teach little: a PLAN that finds nothing, a LOG.
 _KEPT = {"nowhere": 0.4, "log": 0.7}
 #: Name of a variation -> scaffold it is made from, its share of the games, steps played, and what differs.
@@ -162,6 +164,22 @@ def notes(count: int, seed: int) -> Iterator[Chat]:
             chat += [_said(_answer(room, file, rooms, parcels, chance))]
             chat += [_reply(policy, chat, request)]
         yield Chat(chat, frozenset(range(1, len(chat), 2)))
+
+
+def windows(count: int, seed: int) -> Iterator[Chat]:
+    """PLANs without memory below up to sixteen earlier observations, of which the teacher makes no use."""
+    chance, policy = Random(seed), NoviceCourierPolicy()
+    rooms, parcels = _names()
+    request = Request("gameplay", "plan", "courier", "small", 0, 0, 0, 0)
+    for _ in range(count):
+        shown, first = chance.randrange(17), chance.randrange(180)
+        past = "".join(
+            f"# Step {first + n}\n{_observed(rooms, parcels, chance)}\nYou did: {chance.choice(_WALK)}\n\n"
+            for n in range(shown)
+        )
+        chat = [_said(_ALONE.format(past=past, observed=_observed(rooms, parcels, chance)))]
+        chat += [_reply(policy, chat, request)]
+        yield Chat(chat, frozenset([1]))
 
 
 def _names() -> tuple[list[str], list[str]]:

@@ -43,6 +43,9 @@ STEPS = 60
 FIRST_GLANCES, GLANCES = 20000, 8000
 #: Made-up LOGs among the games: there the room and its place are copied with two other places in sight.
 NOTES = 10000
+#: Made-up PLANs without memory, below earlier observations: with the games of `window` alone, where few of the tokens
+#: are, the model searches although there is nothing to search, and takes the place of an earlier step for its own.
+WINDOWS = 3000
 HELD = 600
 
 
@@ -233,6 +236,7 @@ def main() -> None:
     examples += [encode_drill(text, tokenizer) for text in data.steps(STEPS)]
     examples += [encode(chat, tokenizer) for chat in data.glances(GLANCES, args.seed, answered=True)]
     examples += [encode(chat, tokenizer) for chat in data.notes(NOTES, args.seed + 3)]
+    examples += [encode(chat, tokenizer) for chat in data.windows(WINDOWS, args.seed + 4)]
     first = [encode(chat, tokenizer) for chat in data.glances(FIRST_GLANCES, args.seed + 2)]
     made = [*batches(first, args.batch, args.seed), *batches(examples, args.batch, args.seed)]
     end, pad = tokenizer.token_to_id(tokens.END), tokenizer.token_to_id(tokens.PAD)
