@@ -28,7 +28,7 @@ from automem.messages import Message, Phase, Role, ToolCall, Usage
 FORMAT = 1
 #: Blocks shorter than this are written where they stand; an entry in the table would not be shorter.
 _INTERN = 80
-_BLOCKS = re.compile(r"(?<=\n\n)(?!\n)")
+_BLANK = re.compile(r"\n\n+")
 _SYNC_SECONDS = 3.0
 
 Parts = int | str | list[int | str]
@@ -150,7 +150,7 @@ class _TextTable:
         if whole:
             return self.add(text)
         parts: list[int | str] = []
-        for block in _BLOCKS.split(text):
+        for block in _blocks(text):
             if len(block) >= _INTERN:
                 parts.append(self.add(block))
             elif parts and isinstance(parts[-1], str):
@@ -162,6 +162,12 @@ class _TextTable:
     def take_fresh(self) -> list[str]:
         fresh, self.fresh = self.fresh, []
         return fresh
+
+
+def _blocks(text: str) -> list[str]:
+    """`text` cut behind each run of blank lines; the last block is empty where the text ends with one."""
+    ends = [blank.end() for blank in _BLANK.finditer(text)]
+    return [text[start:end] for start, end in zip([0, *ends], [*ends, len(text)], strict=True)]
 
 
 class TraceWriter:

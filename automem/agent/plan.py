@@ -89,7 +89,10 @@ async def _judge(turn: Turn, text: str) -> tuple[str | None, str, Refusal | None
     setting = turn.setting
     turn.proposed = text
     if "repair" in setting.logic.functions:
-        text = await setting.worker(setting.logic.repair, text, step=turn.step)
+        repaired = setting.logic.repaired.get(text)
+        if repaired is None:
+            repaired = await setting.worker(setting.logic.repair, text, step=turn.step)
+        text = repaired
     action = setting.env.find_action(text)
     if action is None:
         known = ", ".join(setting.env.actions)

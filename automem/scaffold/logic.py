@@ -43,6 +43,8 @@ _PRINTED_BYTES = 65_536
 #: prompts, memory and traces.
 _SAID = 2_000
 _TEXTS = 500_000
+#: Actions whose repair is remembered. Models name few different ones; where they do not, remembering starts afresh.
+_REMEMBERED = 1_000
 
 
 class Logic:
@@ -53,6 +55,8 @@ class Logic:
         self._scaffold = scaffold
         self._source = source or ""
         self.functions = self._declared()
+        #: What `repair` made of an action. In the sandbox the same action is always repaired the same way.
+        self.repaired: dict[str, str] = {}
 
     def call(self, function: str, *args: Any, step: int) -> Any:
         """The value of `function(*args)`, computed in a fresh sandbox session.
@@ -85,11 +89,14 @@ class Logic:
         return reason
 
     def repair(self, action: str, step: int) -> str:
-        """The action that was meant."""
+        """The action that was meant; kept in `repaired`."""
         repaired = self.call("repair", action, step=step)
         if not isinstance(repaired, str):
             raise self._wrong("repair", repaired, "a text", step)
         self._check_size("repair", len(repaired), _SAID, step)
+        if len(self.repaired) == _REMEMBERED:
+            self.repaired.clear()
+        self.repaired[action] = repaired
         return repaired
 
     def _texts(self, function: str, *args: Any, step: int) -> dict[str, str]:

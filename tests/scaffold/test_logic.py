@@ -72,7 +72,7 @@ def test_a_scaffold_needs_no_functions(source):
 def test_globals_are_fresh_in_every_call():
     source = "seen = []\ndef repair(action):\n    seen.append(action)\n    return str(len(seen))\n"
     logic, other = Logic("made", source), Logic("made", source)
-    assert {logic.repair("a", step) for step in range(5)} | {other.repair("b", 0)} == {"1"}
+    assert {logic.repair(f"a{step}", step) for step in range(5)} | {other.repair("b", 0)} == {"1"}
 
 
 @pytest.mark.parametrize(
@@ -92,6 +92,18 @@ def test_nothing_is_kept_in_modules_between_calls(body):
             return str(refused)
 
     assert len({once() for _ in range(3)}) == 1
+
+
+def test_repairs_are_remembered_failed_ones_are_not_and_not_without_end():
+    logic = Logic("made", "def repair(action):\n    return {'up': 'north'}[action]\n")
+    for step in (1, 2):
+        with pytest.raises(ScaffoldFailure, match=f"step {step}"):
+            logic.repair("down", step)
+    assert logic.repair("up", 3) == "north"
+    assert logic.repaired == {"up": "north"}
+    logic.repaired |= {str(number): "north" for number in range(999)}
+    logic.repair("up", 4)
+    assert logic.repaired == {"up": "north"}
 
 
 def test_arguments_are_copies():
