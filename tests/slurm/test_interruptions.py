@@ -10,7 +10,7 @@ from automem.launch import resubmit, submit
 from automem.launch.status import look
 
 #: Long enough to be met in the middle.
-STEPS = 600
+STEPS = 6000
 ALL_CPUS = {"cpu": {"cpus": 8, "memory": "512M"}}
 
 
@@ -23,7 +23,7 @@ def whole(slurm, tmp_path_factory):
 
 
 def long(out):
-    return play(out, task="long", steps=STEPS)
+    return play(out, task="huge", steps=STEPS)
 
 
 def started(place, **site):
