@@ -47,7 +47,7 @@ class Seeds:
     report: str
 
 
-FULL = Seeds(loop1="0-11", loop2="40-51", report="100-139")
+FULL = Seeds(loop1="0-15", loop2="40-51", report="100-139")
 FAST = Seeds(loop1="0-7", loop2="40-47", report="100-109")
 
 
@@ -100,7 +100,7 @@ def _run(scaffold: str, seeds: Seeds, out: Path, *options: str) -> list[str]:
 
 
 def _loop1(seeds: Seeds, out: Path) -> list[str]:
-    decided = ["--gate-seeds", seeds.loop1, "--gate", "mean", "--revisions", "1", "-j", _JOBS, "-o", str(out / "loop1")]
+    decided = ["--gate-seeds", seeds.loop1, "--revisions", "1", "-j", _JOBS, "-o", str(out / "loop1")]
     return ["evolve", _GAME, "--from", _START, "-m", _MODEL, *decided]
 
 

@@ -43,9 +43,11 @@ STEPS = 60
 FIRST_GLANCES, GLANCES = 20000, 8000
 #: Made-up LOGs among the games: there the room and its place are copied with two other places in sight.
 NOTES = 10000
-#: Made-up PLANs without memory, below earlier observations: with the games of `window` alone, where few of the tokens
-#: are, the model searches although there is nothing to search, and takes the place of an earlier step for its own.
+#: Made-up PLANs without memory, below earlier observations. With the games of `window` alone the model searches
+#: although there is nothing to search, and takes the place of an earlier step for its own. They come last, at a lower
+#: rate, with a share of all the rest: mixed in from the start they make LOG worse.
 WINDOWS = 3000
+LAST_SHARE, LAST_RATE = 0.3, 0.3
 HELD = 600
 
 
@@ -149,10 +151,10 @@ def optimizers(model: nn.Module, rate: float) -> list[torch.optim.Optimizer]:
 
 
 def fit(
-    model: Qwen3ForCausalLM, made: Sequence[list[Example]], held: Sequence[Example], args: Any
+    model: Qwen3ForCausalLM, made: Sequence[list[Example]], held: Sequence[Example], rate: float, args: Any
 ) -> list[dict[str, Any]]:
     """One pass over these batches; a line of the curve every `args.every` steps."""
-    chosen = optimizers(model, args.rate)
+    chosen = optimizers(model, rate)
     curve: list[dict[str, Any]] = []
     seen, recent, began, worked = 0, 0.0, time.perf_counter(), time.process_time()
     for step, batch in enumerate(made, 1):
@@ -163,7 +165,7 @@ def fit(
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         for optimizer in chosen:
             for group in optimizer.param_groups:
-                group["lr"] = args.rate * scale
+                group["lr"] = rate * scale
             optimizer.step()
             optimizer.zero_grad()
         seen += sum(len(example.ids) for example in batch)
@@ -212,6 +214,15 @@ def token_kinds(tokenizer: Tokenizer) -> dict[str, set[int]]:
     }
 
 
+def last_batches(examples: Sequence[Example], tokenizer: Tokenizer, args: Any) -> list[list[Example]]:
+    """What training ends with: PLANs without memory, and a share of everything else again."""
+    chance = Random(args.seed + 4)
+    again = [example for example in examples if chance.random() < LAST_SHARE]
+    again += [encode(chat, tokenizer) for chat in data.notes(NOTES // 2, args.seed + 5)]
+    again += [encode(chat, tokenizer) for chat in data.windows(WINDOWS, args.seed + 4)]
+    return list(batches(again, args.batch, args.seed + 4))
+
+
 def main() -> None:
     """Parse the command line, train, save."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -236,14 +247,14 @@ def main() -> None:
     examples += [encode_drill(text, tokenizer) for text in data.steps(STEPS)]
     examples += [encode(chat, tokenizer) for chat in data.glances(GLANCES, args.seed, answered=True)]
     examples += [encode(chat, tokenizer) for chat in data.notes(NOTES, args.seed + 3)]
-    examples += [encode(chat, tokenizer) for chat in data.windows(WINDOWS, args.seed + 4)]
     first = [encode(chat, tokenizer) for chat in data.glances(FIRST_GLANCES, args.seed + 2)]
     made = [*batches(first, args.batch, args.seed), *batches(examples, args.batch, args.seed)]
     end, pad = tokenizer.token_to_id(tokens.END), tokenizer.token_to_id(tokens.PAD)
     model = make_model(tokenizer.get_vocab_size(), end, pad)
     size = sum(p.numel() for p in model.parameters())
     print(f"{len(examples)} sequences, {tokenizer.get_vocab_size()} words, {size / 1e6:.2f} M parameters", flush=True)
-    curve = fit(model, made, held, args)
+    curve = fit(model, made, held, args.rate, args)
+    curve += fit(model, last_batches(examples, tokenizer, args), held, LAST_RATE * args.rate, args)
     sharpen(model)
     model.save_pretrained(args.out)
     told = {key: getattr(args, key) for key in ("seed", "games", "batch", "rate")}
