@@ -47,7 +47,7 @@ class Seeds:
     report: str
 
 
-FULL = Seeds(loop1="0-15", loop2="40-51", report="100-139")
+FULL = Seeds(loop1="0-15", loop2="40-59", report="100-139")
 FAST = Seeds(loop1="0-7", loop2="40-47", report="100-109")
 
 
