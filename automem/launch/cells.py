@@ -181,7 +181,6 @@ def _train(cell: Cell, stage: Loop2, out: Path) -> Command:
         *(("--gate-seeds", cell.of_env(stage.gate_seeds)) if stage.gate_seeds else ()),
         *("--engine", stage.engine, "--iterations", str(stage.iterations)),
         *("--jobs", str(stage.jobs), "--out", str(out / cell.id)),
-        *(("--dry-run",) if stage.dry_run else ()),
         *_set("model.", cell.model.settings),
         *_set("", stage.set),
     )

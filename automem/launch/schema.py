@@ -126,7 +126,6 @@ class Loop2(Stage):
     judge: str | None = None
     engine: str = "rules"
     set: dict[str, Any] = Field({}, description="Further keys: selection.*, lora.*, gate.*.")
-    dry_run: bool = Field(False, description="Print the commands of training and what memory they take; train nothing.")
 
 
 AnyStage = Annotated[Evaluate | Loop1 | Loop2, Field(discriminator="do")]

@@ -118,25 +118,27 @@ def look(folder: LaunchFolder) -> list[JobStatus]:
     """How all jobs go, in their order."""
     # The scheduler is asked first, so that a status file that is read later is never older than its answer.
     seen = slurm.look(list(dict.fromkeys(s.slurm_id for s in folder.record.submissions)))
+    elements = _elements(folder, seen)
     # For some seconds sacct tells a job that went back into the queue as ended.
-    seen |= slurm.held(_unconfirmed(folder, seen))
+    if unconfirmed := _unconfirmed(elements):
+        elements = _elements(folder, seen | slurm.held(unconfirmed))
     found = []
-    for planned in folder.jobs:
-        elements = _elements(folder, planned, seen)
+    for planned, of_job in zip(folder.jobs, elements, strict=True):
         done, total = episodes(_folders(folder, planned))
-        found.append(JobStatus(planned, elements, done, total))
+        found.append(JobStatus(planned, of_job, done, total))
     return found
 
 
-def _unconfirmed(folder: LaunchFolder, seen: Mapping[str, slurm.Seen]) -> list[str]:
+def _unconfirmed(elements: Iterable[Iterable[Element]]) -> list[str]:
     """The jobs of elements that are over, as the scheduler says and they themselves do not."""
-    elements = [element for planned in folder.jobs for element in _elements(folder, planned, seen)]
-    over = [e for e in elements if e.state in ENDED and not (e.own and e.own.state in ("completed", "failed"))]
+    ended = [element for of_job in elements for element in of_job if element.state in ENDED]
+    over = [e for e in ended if not (e.own and e.own.state in ("completed", "failed"))]
     return list(dict.fromkeys(e.slurm_id.partition("_")[0] for e in over if e.slurm_id))
 
 
-def _elements(folder: LaunchFolder, planned: Planned, seen: Mapping[str, slurm.Seen]) -> tuple[Element, ...]:
-    return tuple(_element(folder, planned, number, seen) for number in range(planned.elements))
+def _elements(folder: LaunchFolder, seen: Mapping[str, slurm.Seen]) -> list[tuple[Element, ...]]:
+    """The elements of each job."""
+    return [tuple(_element(folder, job, n, seen) for n in range(job.elements)) for job in folder.jobs]
 
 
 def _element(folder: LaunchFolder, planned: Planned, number: int, seen: Mapping[str, slurm.Seen]) -> Element:

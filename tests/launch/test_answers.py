@@ -1,25 +1,11 @@
 """What Slurm's programs answer, as it was seen on real ones; a fake stands for them."""
 
-import os
 
 import pytest
 
 from automem.errors import RunError
 from automem.launch import slurm
 from automem.launch.slurm import Seen
-
-
-@pytest.fixture
-def programs(tmp_path, monkeypatch):
-    """Puts programs on the path that say and do what is given."""
-    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}/usr/bin{os.pathsep}/bin")
-
-    def put(**texts):
-        for name, text in texts.items():
-            (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
-            (tmp_path / name).chmod(0o755)
-
-    return put
 
 
 def test_sacct_comes_first_and_scontrol_where_it_is_silent(programs):

@@ -1,7 +1,5 @@
 """Which elements are started again, and what they wait for; the scheduler is a fake that says what real ones said."""
 
-import os
-
 import pytest
 from made import cluster, job
 
@@ -12,18 +10,14 @@ from automem.launch.status import look
 
 
 @pytest.fixture
-def launch(tmp_path, monkeypatch):
+def launch(programs, tmp_path, monkeypatch):
     """Five jobs in the queue: `play` half failed, `more` cancelled, `slow` running, `last` after both, the table."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
-    (tmp_path / "bin").mkdir()
-    program(tmp_path, "sbatch", 'n=$(cat n 2>/dev/null || echo 10); echo $((n + 1)) > n; echo "$@" >> calls; echo $n')
-    program(tmp_path, "scancel", 'echo "cancel $*" >> calls')
-    program(tmp_path, "scontrol", "exit 1")
-    program(
-        tmp_path,
-        "sacct",
-        "printf '%s\\n' '10_0|COMPLETED|0:0' '10_1|FAILED|1:0' '11|CANCELLED by 0|0:0' '12|RUNNING|0:0' "
+    programs(
+        sbatch='n=$(cat n 2>/dev/null || echo 10); echo $((n + 1)) > n; echo "$@" >> calls; echo $n',
+        scancel='echo "cancel $*" >> calls',
+        scontrol="exit 1",
+        sacct="printf '%s\\n' '10_0|COMPLETED|0:0' '10_1|FAILED|1:0' '11|CANCELLED by 0|0:0' '12|RUNNING|0:0' "
         "'13|CANCELLED by 0|0:0' '14|COMPLETED|0:0'",
     )
     jobs = [
@@ -39,11 +33,6 @@ def launch(tmp_path, monkeypatch):
     for name, element, slurm_id in (("play", 0, "10_0"), ("table", 0, "14")):
         status(made, name, element, slurm_id)
     return made
-
-
-def program(folder, name, text):
-    (folder / "bin" / name).write_text(f"#!/bin/sh\n{text}\n")
-    (folder / "bin" / name).chmod(0o755)
 
 
 def status(made, name, element, slurm_id):

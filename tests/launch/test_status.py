@@ -1,7 +1,5 @@
 """What is made of a scheduler that lags; fakes say what real ones said."""
 
-import os
-
 import pytest
 from made import cluster, job
 
@@ -12,30 +10,21 @@ from automem.launch.status import look
 
 
 @pytest.fixture
-def states(tmp_path, monkeypatch):
+def states(programs, tmp_path, monkeypatch):
     """Submits an array of three; gives the states for answers of sacct and scontrol."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
-    (tmp_path / "bin").mkdir()
-    program(tmp_path, "sbatch", "echo 10")
-    program(tmp_path, "scontrol", "exit 1")
+    programs(sbatch="echo 10", scontrol="exit 1")
     site = cluster()
     jobs = plan([job("play", [("true",)] * 3)], site)
     made = folders.make(tmp_path / "out", "made", None, "made", site, jobs, "slurm")
     submit.submit_all(made, lambda text: None)
 
     def asked(sacct, scontrol):
-        program(tmp_path, "sacct", "\n".join(f"echo '{line}'" for line in sacct.split()))
-        program(tmp_path, "scontrol", scontrol)
+        programs(sacct="\n".join(f"echo '{line}'" for line in sacct.split()), scontrol=scontrol)
         (found,) = look(made)
         return [element.state for element in found.elements]
 
     return asked
-
-
-def program(folder, name, text):
-    (folder / "bin" / name).write_text(f"#!/bin/sh\n{text}\n")
-    (folder / "bin" / name).chmod(0o755)
 
 
 QUEUED = "echo 'JobId=10 ArrayJobId=10 ArrayTaskId=0-2 JobState=PENDING Reason=BeginTime ExitCode=0:0'"
