@@ -1,6 +1,5 @@
 """What Slurm's programs answer, as it was seen on real ones; a fake stands for them."""
 
-
 import pytest
 
 from automem.errors import RunError
