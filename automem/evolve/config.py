@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from automem.differences import differences
 from automem.errors import UsageError
 from automem.evolve.changes import KINDS, Kind
 from automem.results.plays import Cost
@@ -77,9 +78,4 @@ class EvolveConfig(BaseModel):
 
     def differences(self, other: EvolveConfig) -> list[str]:
         """The settings in which two configs differ, budgets aside: those may be raised later."""
-        mine, theirs = self.model_dump(mode="json"), other.model_dump(mode="json")
-        return [
-            f"{key}: {theirs[key]} there, {mine[key]} here"
-            for key in mine
-            if key != "budget" and mine[key] != theirs[key]
-        ]
+        return differences(self, other, free=("budget",))

@@ -27,7 +27,8 @@ from automem.models.base import Completion, Request
 from automem.models.batching import joined, padded
 from automem.models.companions import hide_broken
 from automem.models.constrain import Grammars
-from automem.models.place import Place, digest_of
+from automem.models.place import Place
+from automem.models.weights import adapter_digest
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -129,7 +130,7 @@ class _Base:
         Raises:
             UsageError: it was made for another base.
         """
-        name = f"adapter_{digest_of(adapter)}"
+        name = f"adapter_{adapter_digest(adapter)}"
         if name not in self._adapters:
             self._thread.submit(self._add, adapter, name).result()
             self._adapters.add(name)

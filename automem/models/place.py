@@ -8,6 +8,7 @@ from importlib import resources
 from pathlib import Path
 
 from automem.errors import UsageError
+from automem.models.weights import ADAPTER_CONFIG, adapter_digest
 
 #: Models that are known by a name instead of a path.
 SHIPPED = ("pocket", "smollm2")
@@ -27,18 +28,27 @@ class Place:
         Raises:
             UsageError: no model, or no adapter, is there.
         """
-        whole, base, adapter = name, *name.partition("+")[::2]
-        if Path(whole).is_dir():
-            base, adapter = whole, ""
+        base, plus, adapter = (name, "", "") if Path(name).is_dir() else name.partition("+")
         folder = _folder(base)
-        _demand(folder, "config.json", f"local:{base}", "a folder that transformers can load, pocket or smollm2")
-        if adapter:
-            _demand(Path(adapter), "adapter_config.json", f"+{adapter}", "a LoRA adapter in PEFT's format")
-        return cls(folder.resolve(), Path(adapter).resolve() if adapter else None)
+        _demand(
+            folder,
+            "config.json",
+            f"no model at 'local:{base}'",
+            f"a folder that transformers can load, or {' or '.join(SHIPPED)}",
+        )
+        if not plus:
+            return cls(folder.resolve(), None)
+        if not adapter:
+            raise UsageError(
+                f"local:{name}: no adapter stands after the +", f"write local:{base}+FOLDER, or local:{base}"
+            )
+        _demand(Path(adapter), ADAPTER_CONFIG, f"local:{name}: no adapter at '{adapter}'", "a LoRA in PEFT's format")
+        return cls(folder.resolve(), Path(adapter).resolve())
 
     def digest(self) -> str:
-        """Hash of all weights, configs and tokenizers: the identity of what answers."""
-        return digest_of(self.base) if self.adapter is None else f"{digest_of(self.base)}+{digest_of(self.adapter)}"
+        """Hash of weights, configs and tokenizer: the identity of what answers."""
+        base = _digest_of(self.base)
+        return base if self.adapter is None else f"{base}+{adapter_digest(self.adapter)}"
 
 
 def _folder(base: str) -> Path:
@@ -49,12 +59,12 @@ def _folder(base: str) -> Path:
     return Path(str(resources.files("automem.models") / base)) if base == "pocket" else Path(base)
 
 
-def _demand(folder: Path, marker: str, what: str, wanted: str) -> None:
+def _demand(folder: Path, marker: str, missing: str, wanted: str) -> None:
     if not (folder / marker).is_file():
-        raise UsageError(f"no model at '{what}': there is no {folder / marker}", f"give {wanted}")
+        raise UsageError(f"{missing}: there is no {folder / marker}", f"give {wanted}")
 
 
-def digest_of(folder: Path) -> str:
+def _digest_of(folder: Path) -> str:
     """Hash of all weights, configs and tokenizers in a folder."""
     total = blake2b(digest_size=8)
     for path in sorted(folder.iterdir()):

@@ -6,6 +6,7 @@ import json
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,9 @@ from automem.errors import UsageError
 
 #: The longest header that a safetensors file may have, by its format.
 _LONGEST_HEADER = 100_000_000
+#: An adapter's files, by PEFT.
+ADAPTER_CONFIG, _ADAPTER_WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+_BASE = "base_model_name_or_path"
 _LORA = ("lora_A", "lora_B")
 
 Shape = tuple[int, ...]
@@ -37,16 +41,42 @@ class AdapterFacts:
         Raises:
             UsageError: there is none, it is damaged, or it is no LoRA.
         """
-        config = _json(folder / "adapter_config.json", f"no adapter at {folder}", "give a LoRA in PEFT's format")
+        config, weights = _adapter(folder)
         if (kind := config.get("peft_type")) != "LORA":
             raise UsageError(f"{folder}: an adapter of the kind {kind}", "only LORA can be served")
-        weights = folder / "adapter_model.safetensors"
-        if not weights.is_file():
-            raise UsageError(f"no adapter at {folder}: there is no {weights.name}", "save it as safetensors")
         ranks = [config.get("r"), *config.get("rank_pattern", {}).values()]
         if not all(isinstance(rank, int) and rank > 0 for rank in ranks):
-            raise UsageError(f"{folder / 'adapter_config.json'}: r must be a positive number, not {ranks[0]!r}")
-        return cls(folder, max(ranks), str(config.get("base_model_name_or_path") or ""), _layers(shapes_in(weights)))
+            raise UsageError(f"{folder / ADAPTER_CONFIG}: r must be a positive number, not {ranks[0]!r}")
+        return cls(folder, max(ranks), str(config.get(_BASE) or ""), _layers(shapes_in(weights)))
+
+
+def adapter_digest(folder: Path) -> str:
+    """Hash of an adapter's weights and config, whichever way its base was reached and its layers are listed.
+
+    Raises:
+        UsageError: there is no adapter, or its config is damaged.
+    """
+    config, weights = _adapter(folder)
+    told = {key: sorted(value) if _is_names(value) else value for key, value in config.items() if key != _BASE}
+    total = blake2b(json.dumps(told, sort_keys=True).encode(), digest_size=8)
+    with weights.open("rb") as file:
+        while block := file.read(1 << 20):
+            total.update(block)
+    return total.hexdigest()
+
+
+def _adapter(folder: Path) -> tuple[dict[str, Any], Path]:
+    """An adapter's config, and where its weights are."""
+    config = _json(folder / ADAPTER_CONFIG, f"no adapter at {folder}", "give a LoRA in PEFT's format")
+    weights = folder / _ADAPTER_WEIGHTS
+    if not weights.is_file():
+        raise UsageError(f"no adapter at {folder}: there is no {weights.name}", "save it as safetensors")
+    return config, weights
+
+
+def _is_names(value: Any) -> bool:
+    """Whether this is a list of names, which PEFT keeps as a set and writes in any order."""
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)
 
 
 def _layers(found: Mapping[str, Shape]) -> dict[str, tuple[int, int]]:

@@ -21,6 +21,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from automem.differences import differences
 from automem.episode import EpisodeSpec, Limits, ModelSpec
 from automem.errors import RunError, UsageError, did_you_mean
 from automem.messages import Role
@@ -50,12 +51,7 @@ class RunConfig(BaseModel):
 
     def differences(self, other: RunConfig) -> list[str]:
         """The settings, other than tasks and seeds, in which two configs differ."""
-        mine, theirs = self.model_dump(mode="json"), other.model_dump(mode="json")
-        return [
-            f"{key}: {_short(theirs[key])} there, {_short(mine[key])} here"
-            for key in mine
-            if key not in ("tasks", "seeds") and mine[key] != theirs[key]
-        ]
+        return differences(self, other, free=("tasks", "seeds"))
 
     def extended(self, other: RunConfig) -> RunConfig:
         """This config with the tasks and seeds of `other` added."""
@@ -260,8 +256,3 @@ def locked(path: Path) -> Iterator[None]:
         except OSError as error:
             raise RunError(f"cannot write {path}: {error.strerror}") from error
         yield
-
-
-def _short(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 100 else text[:97] + "..."

@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from automem.differences import differences
 from automem.errors import UsageError
 from automem.train.recipe import Recipe
 
@@ -54,12 +55,7 @@ class TrainConfig(BaseModel):
 
     def differences(self, other: TrainConfig) -> list[str]:
         """The settings in which two configs differ, the number of iterations aside."""
-        mine, theirs = self.model_dump(mode="json"), other.model_dump(mode="json")
-        return [
-            f"{key}: {theirs[key]} there, {mine[key]} here"
-            for key in mine
-            if key != "iterations" and mine[key] != theirs[key]
-        ]
+        return differences(self, other, free=("iterations",))
 
 
 def default_gate_seeds(training: Sequence[int], report: Sequence[int]) -> list[int]:

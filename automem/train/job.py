@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from automem.episode import digest
 from automem.errors import UsageError
+from automem.models.weights import adapter_digest
 from automem.train.recipe import Lora
 
 ReportTo = Literal["none", "trackio", "wandb"]
@@ -97,19 +98,3 @@ def read_trained(folder: Path, job: Job) -> Trained | None:
     if trained.job != job.digest or not (folder / "adapter").is_dir():
         return None
     return trained if adapter_digest(folder / "adapter") == trained.adapter else None
-
-
-def adapter_digest(folder: Path) -> str:
-    """Hash of an adapter's weights and config.
-
-    Raises:
-        UsageError: there is no adapter.
-    """
-    from automem.train.dataset import file_digest
-
-    parts = {}
-    for name in ("adapter_config.json", "adapter_model.safetensors"):
-        if not (folder / name).is_file():
-            raise UsageError(f"no adapter at {folder}: there is no {name}")
-        parts[name] = file_digest(folder / name)
-    return digest(parts)[:16]

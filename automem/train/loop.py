@@ -25,6 +25,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from automem.errors import RunError, UsageError
+from automem.models.weights import adapter_digest
 from automem.play import provenance
 from automem.play.folder import locked, write_atomically
 from automem.results.gate import Gate
@@ -34,7 +35,7 @@ from automem.scaffold.spec import Scaffold
 from automem.train import dataset
 from automem.train.config import TrainConfig
 from automem.train.engine import Engine, Plan, View, recipes
-from automem.train.job import Job, ReportTo, Trained, adapter_digest
+from automem.train.job import Job, ReportTo, Trained
 from automem.train.ledger import Ledger, LedgerRow
 from automem.train.players import Players
 from automem.train.recipe import Recipe, Unfit
@@ -44,6 +45,8 @@ from automem.train.verify import verify
 
 #: Confidence of the interval of the paired difference on the report seeds.
 CONFIDENCE = 0.90
+#: What took long to make and follows from the settings; and what is made again in moments.
+_WORK, _DERIVED = ("ledger.jsonl", "recipes", "plays"), ("plans", "datasets")
 MakeSelector = Callable[[Recipe], Selector]
 
 
@@ -292,7 +295,13 @@ def opened(folder: Path, config: TrainConfig) -> Iterator[None]:
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder / "run.lock"):
         if file.is_file() and (differences := config.differences(read_config(folder))):
-            raise UsageError(f"{folder} was made with other settings: {'; '.join(differences)}", "choose another -o")
+            if any((folder / name).exists() for name in _WORK):
+                raise UsageError(
+                    f"{folder} was made with other settings: {'; '.join(differences)}", "choose another -o"
+                )
+            # What was refused before anything was trained may be asked differently.
+            for name in _DERIVED:
+                shutil.rmtree(folder / name, ignore_errors=True)
         write_atomically(file, config.model_dump_json(indent=2) + "\n")
         yield
 

@@ -133,15 +133,12 @@ def players(base: str, url: str | None, settings: Mapping[str, Any]) -> Players:
     Raises:
         UsageError: there is no such model in reach.
     """
-    kind, colon, rest = base.partition(":")
-    name = rest if colon and kind in ("local", "openai") else base
+    kind, name = _kind_and_name(base)
     if url is not None:
         return ServedPlayers(name, RemoteServer(url, name), settings)
     if kind == "openai":
         raise UsageError(f"--base {base}: where is it served?", "give --base-url")
-    if colon and kind != "local":
-        raise UsageError(f"--base {base} cannot be trained", "give --base local:PATH, or the name of a served model")
-    if name not in SHIPPED and not Path(name).is_dir():
+    if not (kind or _is_here(name)):
         raise UsageError(
             f"--base {base}: no folder of that name", "download it, serve it with --serve vllm, or give --base-url"
         )
@@ -155,14 +152,11 @@ def served_players(base: str, server: Server, settings: Mapping[str, Any]) -> Pl
     Raises:
         UsageError: there is no such model, or a setting does not exist there.
     """
-    kind, colon, rest = base.partition(":")
-    if colon and kind not in ("local", "openai"):
-        raise UsageError(f"--base {base} cannot be trained", "give --base local:PATH, or a name on the hub")
-    name = rest if colon else base
+    kind, name = _kind_and_name(base)
     given = {key: value for key, value in settings.items() if key != "batch"}
     if given.get("top_p") == 1:
         del given["top_p"]
-    if kind == "openai" or not (name in SHIPPED or Path(name).is_dir()):
+    if kind == "openai" or not (kind or _is_here(name)):
         return ServedPlayers(name, server, given)
     place = _base_alone(base, name)
     return ServedPlayers(str(place.base), server, given, place.digest())
@@ -178,7 +172,24 @@ def _base_alone(base: str, name: str) -> Place:
 
 
 def trained_folder(base: str) -> str:
-    """What transformers is given for `base`: a whole path for a folder or a model known by name, else the name."""
-    kind, colon, rest = base.partition(":")
-    name = rest if colon and kind in ("local", "openai") else base
-    return str(Place.read(name).base) if name in SHIPPED or Path(name).is_dir() else name
+    """What transformers is given for `base`: a whole path for a folder or a model known by name, else the name.
+
+    Raises:
+        UsageError: there is no such model, or it cannot be trained.
+    """
+    kind, name = _kind_and_name(base)
+    return str(_base_alone(base, name).base) if kind == "local" or _is_here(name) else name
+
+
+def _kind_and_name(base: str) -> tuple[str, str]:
+    """The kind, "" for a name without one, and what stands behind it."""
+    kind, colon, name = base.partition(":")
+    if not colon:
+        return "", base
+    if kind not in ("local", "openai"):
+        raise UsageError(f"--base {base} cannot be trained", "give local:PATH, a name on the hub, or openai:NAME")
+    return kind, name
+
+
+def _is_here(name: str) -> bool:
+    return name in SHIPPED or Path(name).is_dir()

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from automem.config import apply_override, read_yaml, validate
+from automem.config import overridden, read_yaml, validate
 from automem.episode import digest
 from automem.errors import UsageError, did_you_mean
 
@@ -118,6 +118,4 @@ def load(name: str, overrides: Mapping[str, Any] | None = None) -> Recipe:
     data = read_yaml(path)
     if not overrides:
         return validate(Recipe, data, path)
-    for key, value in overrides.items():
-        apply_override(data, key, value)
-    return validate(Recipe, data, f"{path} with -s {' -s '.join(overrides)}")
+    return validate(Recipe, overridden(data, overrides), f"{path} with -s {' -s '.join(overrides)}", data)

@@ -26,9 +26,10 @@ from typing import Any
 
 from automem.errors import AutoMemError, RunError, UsageError
 from automem.models.companions import hide_broken
+from automem.models.weights import adapter_digest
 from automem.play.folder import locked, write_atomically
 from automem.train.dataset import SPLITS, file_digest, read_rows
-from automem.train.job import Job, Trained, adapter_digest, read_job, read_trained
+from automem.train.job import Job, Trained, read_job, read_trained
 from automem.train.recipe import Unfit
 from automem.train.tokens import IGNORED, Encoded, check_template, encode
 

@@ -122,10 +122,13 @@ def read_runs(paths: Iterable[Path]) -> list[RunFolder]:
     """The runs to learn from: all of one environment, played with one scaffold.
 
     Raises:
-        UsageError: there is no run, or they differ.
+        UsageError: there is no run, one is given twice, or they differ.
     """
     runs = [RunFolder.read(path) for path in paths]
     first = runs[0]
+    places = [run.path.resolve() for run in runs]
+    if twice := next((run for run, place in zip(runs, places, strict=True) if places.count(place) > 1), None):
+        raise UsageError(f"{twice.path} is given twice", "its turns would count twice: give each run once")
     for run in runs[1:]:
         for what in ("env", "options", "scaffold_digest"):
             if getattr(run.config, what) != getattr(first.config, what):

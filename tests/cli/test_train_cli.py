@@ -42,6 +42,22 @@ def test_a_dry_run_of_an_unknown_base_says_so(automem, played):
 
 
 @pytest.mark.parametrize(
+    ("base", "error"),
+    [
+        ("local:nosuch", "no model at 'local:nosuch'"),
+        ("nosuch:thing", "--base nosuch:thing cannot be trained"),
+        ("scripted:courier", "--base scripted:courier cannot be trained"),
+    ],
+)
+def test_a_dry_run_refuses_a_base_that_cannot_be_trained(automem, played, base, error):
+    assert error in fault(automem(*BIG, "--base", base))[0]
+
+
+def test_a_run_is_learnt_from_once(automem, played):
+    assert "runs/../runs/p0 is given twice" in fault(automem(TRAIN[0], "runs/../runs/p0", *TRAIN[1:]))[0]
+
+
+@pytest.mark.parametrize(
     ("arguments", "error", "hint"),
     [
         (("--report-seeds", "3-9"), "seeds 3 are training seeds and report seeds", "must differ"),

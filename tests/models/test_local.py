@@ -1,7 +1,9 @@
 """Local models: the same reply whatever shares the batch, one copy of the weights, adapters, clear refusals."""
 
 import asyncio
+import json
 import re
+import shutil
 
 import pytest
 import tiny
@@ -144,11 +146,26 @@ def test_a_model_is_its_weights(base, adapter, tmp_path):
     assert "batch" not in spec.settings
 
 
+def test_an_adapter_is_the_same_wherever_its_base_lies_and_however_its_layers_are_listed(base, adapter, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(adapter, copy)
+    config = json.loads((copy / "adapter_config.json").read_text())
+    targets = sorted(config["target_modules"], reverse=True)
+    moved = {"base_model_name_or_path": "elsewhere", "target_modules": targets}
+    (copy / "adapter_config.json").write_text(json.dumps({**config, **moved}))
+    assert len(targets) > 1
+    weights = [model_spec(f"local:{base}+{path}", {}).settings["weights"] for path in (adapter, copy)]
+    assert weights[0] == weights[1]
+    (copy / "adapter_config.json").write_text(json.dumps({**config, "lora_alpha": 1}))
+    assert model_spec(f"local:{base}+{copy}", {}).settings["weights"] != weights[0]
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [
         ("nowhere", "no model at 'local:nowhere'"),
-        ("{base}+nowhere", r"no model at '\+nowhere'"),
+        ("{base}+nowhere", r"local:.*\+nowhere: no adapter at 'nowhere'"),
+        ("{base}+", r"local:.*\+: no adapter stands after the \+"),
         ("{base}+{base}", "there is no .*adapter_config.json"),
     ],
 )

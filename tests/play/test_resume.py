@@ -196,10 +196,10 @@ def test_more_seeds_extend_a_run(copy):
 @pytest.mark.parametrize(
     ("changed", "named"),
     [
-        ({"steps": 26}, "limits"),
-        ({"model": "scripted:null"}, "models"),
+        ({"steps": 26}, "limits.max_steps"),
+        ({"model": "scripted:null"}, "models.gameplay.name"),
         ({"scaffold": "courier-v0"}, "scaffold"),
-        ({"options": {"orders": 3}}, "options"),
+        ({"options": {"orders": 3}}, "options.orders"),
     ],
 )
 def test_another_setting_is_refused_and_named(copy, changed, named):

@@ -130,6 +130,8 @@ def test_a_base_is_a_folder_or_served(tmp_path):
         assert who.base == str(tmp_path)
         assert who.specs(None, "base")["gameplay"].name == f"local:{tmp_path}"
     with pytest.raises(UsageError, match="no folder of that name"):
+        players("nowhere", None, {})
+    with pytest.raises(UsageError, match="no model at 'local:nowhere'"):
         players("local:nowhere", None, {})
     with pytest.raises(UsageError, match="cannot be trained"):
         players("scripted:courier", None, {})

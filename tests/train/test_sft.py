@@ -20,9 +20,10 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "models"))
 import tiny
 
 from automem.errors import UsageError
+from automem.models.weights import adapter_digest
 from automem.train import sft
 from automem.train.dataset import SPLITS, Row, file_digest
-from automem.train.job import Job, adapter_digest, read_trained
+from automem.train.job import Job, read_trained
 from automem.train.recipe import Lora, Unfit
 from automem.train.run import run_job
 from automem.train.tokens import IGNORED, encode

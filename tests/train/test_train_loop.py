@@ -8,13 +8,14 @@ from made_turns import WEST, append, moment, run, search
 from automem.episode import Limits, ModelSpec
 from automem.errors import RunError, UsageError
 from automem.models import make_model
+from automem.models.weights import adapter_digest
 from automem.results.gate import MeanGate
 from automem.results.plays import Game
 from automem.train import report
 from automem.train.config import TrainConfig, default_gate_seeds
 from automem.train.engine import Config, Plan
 from automem.train.hindsight import RulesSelector
-from automem.train.job import Trained, adapter_digest
+from automem.train.job import Trained
 from automem.train.ledger import Ledger
 from automem.train.loop import Bench, Training, opened
 from automem.train.recipe import Lora, Recipe
@@ -177,11 +178,12 @@ NOTHING = Plan(
 )
 
 
-def test_no_rows_stop_the_first_iteration_and_cost_a_later_one_its_turn(loop, tmp_path, scaffold):
+def test_no_rows_stop_the_first_iteration_and_cost_a_later_one_its_turn(loop):
     with pytest.raises(UsageError, match="no row to train on is left: unused 3"):
         loop(Trainer(), Plans(NOTHING))
-    shutil.rmtree(loop.folder)
-    outcome = loop(Trainer("good"), Plans(ranks(4), NOTHING), iterations=2)
+    outcome = loop(
+        Trainer("good"), Plans(ranks(4), NOTHING), iterations=2, recipe=START.model_copy(update={"name": "looser"})
+    )
     refused = Ledger(loop.folder).rows[1]
     assert (refused.verdict, refused.adapter, refused.trained) == ("refused", "", None)
     assert "no row to train on is left" in refused.why
@@ -204,8 +206,11 @@ def test_best_is_made_again_when_it_is_lost(loop):
 
 def test_other_settings_need_another_folder(loop):
     loop(Trainer("bad"), Plans(ranks(8)))
-    with pytest.raises(UsageError, match="made with other settings: report_seeds"):
+    with pytest.raises(UsageError, match=r"made with other settings: report_seeds: \[20, 21\] there, \[30\] here$"):
         loop(Trainer(), Plans(), report_seeds=[30])
+    other = START.model_copy(update={"lora": Lora(gpus=0, rank=9)})
+    with pytest.raises(UsageError, match=r"made with other settings: recipe.lora.rank: \d+ there, 9 here$"):
+        loop(Trainer(), Plans(), recipe=other)
 
 
 @pytest.mark.parametrize(
