@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from automem.errors import UsageError, did_you_mean
+from automem.errors import UsageError, nearest
+from automem.problems import Problem, first_problem
 
 #: Seeds of one run at most; more is a typing error.
 MOST_SEEDS = 100_000
@@ -89,8 +90,8 @@ def _refused(node: yaml.Node, what: str) -> yaml.MarkedYAMLError:
     return yaml.MarkedYAMLError(problem=what, problem_mark=node.start_mark)
 
 
-def validate(model: type[M], data: Mapping[str, Any], source: Path | str) -> M:
-    """`data` as a `model`.
+def validate(model: type[M], data: Mapping[str, Any], source: Path | str, before: Mapping[str, Any] | None = None) -> M:
+    """`data` as a `model`. `before` is what the source itself has, where `-s` has changed it.
 
     Raises:
         UsageError: names the source, the line where it is a YAML file, the key, and the nearest known key.
@@ -98,15 +99,23 @@ def validate(model: type[M], data: Mapping[str, Any], source: Path | str) -> M:
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        # A misspelled key makes two errors, and the one that it is missing would hide its cause.
-        found = error.errors()
-        first = next((each for each in found if each["type"] == "extra_forbidden"), found[0])
-        where = _describe(source, first["loc"])
-        if first["type"] == "extra_forbidden":
-            known = _known_keys(model, first["loc"][:-1])
-            wrong = str(first["loc"][-1])
-            raise UsageError(f"{where}: unknown key '{wrong}'", did_you_mean(wrong, known)) from error
-        raise UsageError(f"{where}: {_lower(first['msg'])}") from error
+        problem = first_problem(error, model, data)
+        hint = (_misspelled(problem, before) if before else None) or problem.hint
+        raise UsageError(f"{_describe(source, problem)}: {problem.what}", hint) from error
+
+
+def _misspelled(problem: Problem, before: Mapping[str, Any]) -> str | None:
+    """A hint where a key is missing from something that was only made by a misspelled `-s`."""
+    if not problem.missing:
+        return None
+    here: Any = before
+    for number, part in enumerate(problem.place[:-1]):
+        if number and isinstance(here, Mapping) and part not in here:
+            close = nearest(str(part), map(str, here))
+            group = ".".join(map(str, problem.place[:number]))
+            return f"there was no '{part}' in {group}: did you mean '{close}'?" if close else None
+        here = here.get(part) if isinstance(here, Mapping) else None
+    return None
 
 
 def parse_seeds(text: str, option: str = "--seeds") -> list[int]:
@@ -147,8 +156,26 @@ def parse_overrides(pairs: Iterable[str]) -> dict[str, Any]:
     return overrides
 
 
-def apply_override(data: dict[str, Any], key: str, value: Any) -> None:
-    """Set dotted `key` in nested `data`, in place."""
+def overridden(data: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of nested `data` with dotted keys set.
+
+    Raises:
+        UsageError: a key leads through a value.
+    """
+    changed: dict[str, Any] = _unshared(data)
+    for key, value in overrides.items():
+        _override(changed, key, value)
+    return changed
+
+
+def _unshared(data: Any) -> Any:
+    """A copy in which what YAML aliases share stands twice, so that setting a key changes one place."""
+    if isinstance(data, Mapping):
+        return {key: _unshared(value) for key, value in data.items()}
+    return [_unshared(value) for value in data] if isinstance(data, list) else data
+
+
+def _override(data: dict[str, Any], key: str, value: Any) -> None:
     *parents, last = key.split(".")
     for parent in parents:
         inner = data.setdefault(parent, {})
@@ -158,11 +185,10 @@ def apply_override(data: dict[str, Any], key: str, value: Any) -> None:
     data[last] = value
 
 
-def _describe(source: Path | str, loc: tuple[int | str, ...]) -> str:
-    key = ".".join(str(part) for part in loc)
-    line = _line_of(source, loc) if isinstance(source, Path) else None
+def _describe(source: Path | str, problem: Problem) -> str:
+    line = _line_of(source, problem.place) if isinstance(source, Path) else None
     place = f"{source}, line {line}" if line else str(source)
-    return f"{place}: {key}" if key else place
+    return f"{place}: {problem.key}" if problem.key else place
 
 
 def _line_of(path: Path, loc: tuple[int | str, ...]) -> int | None:
@@ -181,24 +207,3 @@ def _line_of(path: Path, loc: tuple[int | str, ...]) -> int | None:
         else:
             break
     return line
-
-
-def _known_keys(model: type[BaseModel], loc: tuple[int | str, ...]) -> list[str]:
-    """The keys that are known at `loc` below `model`."""
-    current: type[BaseModel] | None = model
-    for part in loc:
-        if isinstance(part, str) and current is not None and part in current.model_fields:
-            current = _inner_model(current.model_fields[part].annotation)
-    return list(current.model_fields) if current is not None else []
-
-
-def _inner_model(annotation: Any) -> type[BaseModel] | None:
-    """The model that an annotation such as `list[Model]` is about, if it is about one."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    found = (_inner_model(arg) for arg in getattr(annotation, "__args__", ()))
-    return next((model for model in found if model is not None), None)
-
-
-def _lower(message: str) -> str:
-    return message[:1].lower() + message[1:]

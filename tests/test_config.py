@@ -1,11 +1,11 @@
 """What people write: seed lists, overrides, YAML; errors name file, line and key."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import pytest
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from automem.config import apply_override, parse_overrides, parse_seeds, read_yaml, validate
+from automem.config import overridden, parse_overrides, parse_seeds, read_yaml, validate
 from automem.errors import UsageError
 
 
@@ -13,7 +13,7 @@ class Inner(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     depth: int = 0
-    kind: Literal["a", "b"] = "a"
+    kind: Literal["alpha", "beta"] = "alpha"
 
 
 class Outer(BaseModel):
@@ -74,11 +74,15 @@ def test_an_override_that_is_not_yaml():
 
 def test_overrides_are_put_where_they_belong():
     data = {"a": 1, "b": {"c": 2, "d": 3}}
-    apply_override(data, "a", 5)
-    apply_override(data, "b.c", 6)
-    apply_override(data, "new.deep.key", 7)
-    assert data == {"a": 5, "b": {"c": 6, "d": 3}, "new": {"deep": {"key": 7}}}
-    assert refusal(apply_override, data, "a.x", 1)[0] == "-s a.x: 'a' is a value, not a group of keys"
+    changed = overridden(data, {"a": 5, "b.c": 6, "new.deep.key": 7})
+    assert changed == {"a": 5, "b": {"c": 6, "d": 3}, "new": {"deep": {"key": 7}}}
+    assert data == {"a": 1, "b": {"c": 2, "d": 3}}
+    assert refusal(overridden, data, {"a.x": 1})[0] == "-s a.x: 'a' is a value, not a group of keys"
+
+
+def test_an_override_changes_one_of_two_places_that_share_an_alias(tmp_path):
+    data = read_yaml(write(tmp_path, "a: &shared {x: 1}\nb: *shared\n"))
+    assert overridden(data, {"a.x": 2}) == {"a": {"x": 2}, "b": {"x": 1}}
 
 
 def write(tmp_path, text):
@@ -120,14 +124,26 @@ def test_a_file_that_cannot_be_read(tmp_path):
         ("name: x\nnmae: y\n", "line 2: nmae: unknown key 'nmae'", "did you mean 'name'?"),
         ("name: x\ninner:\n  dpth: 1\n", "line 3: inner.dpth: unknown key 'dpth'", "did you mean 'depth'?"),
         (
-            "name: x\nseveral:\n  - depth: 1\n  - knd: a\n",
+            "name: x\nseveral:\n  - depth: 1\n  - knd: alpha\n",
             "line 4: several.1.knd: unknown key 'knd'",
             "did you mean 'kind'?",
         ),
         ("name: x\ninner:\n  depth: much\n", "line 3: inner.depth: input should be a valid integer", None),
-        ("name: x\ninner: {kind: c}\n", "line 2: inner.kind: input should be 'a' or 'b'", None),
+        ("name: x\ninner: {kind: xyz}\n", "line 2: inner.kind: input should be 'alpha' or 'beta'", None),
         ("name: x\nqqq: 1\n", "line 2: qqq: unknown key 'qqq'", "known: inner, name, several"),
-        ("inner:\n  depth: 1\n", ": name: field required", None),
+        (
+            "name: x\ninner: {kind: bete}\n",
+            "line 2: inner.kind: input should be 'alpha' or 'beta'",
+            "did you mean 'beta'?",
+        ),
+        ("name: 3\n", "line 1: name: expected text, here is a number", "write it in quotes"),
+        ("name: [x]\n", "line 1: name: expected text, here is a list", None),
+        ("name: x\ninner: [1]\n", "line 2: inner: expected keys and values, here is a list", None),
+        ("name: x\nseveral: 1\n", "line 2: several: expected a list, here is a number", None),
+        ("name: x\nseveral: [null]\n", "line 2: several.0: expected keys and values, here is nothing", None),
+        ("name: x\n1: 2\n", ": 1: this is no name here: keys should be strings", None),
+        ("name: x\ninner:\n  odd: 1\n  depth: much\n", "line 3: inner.odd: unknown key 'odd'", "known: depth, kind"),
+        ("inner:\n  depth: 1\n", ": name: this key is missing", None),
     ],
 )
 def test_errors_name_file_line_key_and_the_nearest(tmp_path, text, where, hint):
@@ -145,8 +161,79 @@ def test_errors_without_a_file_name_the_source():
     )
 
 
+class Cat(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    kind: Literal["cat"]
+    lives: int = Field(9, ge=1)
+
+
+class Dog(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    kind: Literal["dog"]
+    tricks: list[str] = []
+
+
+class Zoo(BaseModel):
+    """Unions: pydantic puts names of their arms between the keys."""
+
+    pets: dict[str, Annotated[Cat | Dog, Field(discriminator="kind")]] = {}
+    visitor: str | Inner | None = None
+    visits: str | dict[str, str] = ""
+    even: int = 0
+
+    @field_validator("even")
+    @classmethod
+    def _even(cls, value: int) -> int:
+        if value % 2:
+            raise ValueError("an odd number")
+        return value
+
+
+@pytest.mark.parametrize(
+    ("data", "message", "hint"),
+    [
+        ({"pets": {"tom": {"kind": "cat", "live": 3}}}, "pets.tom.live: unknown key 'live'", "did you mean 'lives'?"),
+        (
+            {"pets": {"lives": {"kind": "dog", "trick": 3}}},
+            "pets.lives.trick: unknown key 'trick'",
+            "did you mean 'tricks'?",
+        ),
+        (
+            {"pets": {"cat": {"kind": "cat", "lives": 0}}},
+            "pets.cat.lives: input should be greater than or equal to 1",
+            None,
+        ),
+        ({"pets": {"tom": {"kind": "cow"}}}, "pets.tom.kind: unknown value 'cow'", "known: cat, dog"),
+        ({"pets": {"tom": {"lives": 3}}}, "pets.tom.kind: this key is missing", "it is one of cat, dog"),
+        ({"pets": {"tom": 3}}, "pets.tom: expected keys and values, here is a number", None),
+        ({"visitor": {"dpth": 3}}, "visitor.dpth: unknown key 'dpth'", "did you mean 'depth'?"),
+        ({"visitor": {"depth": "x"}}, "visitor.depth: input should be a valid integer", None),
+        ({"visitor": [1]}, "visitor: expected text, here is a list", None),
+        ({"visits": {"monday": 3}}, "visits.monday: expected text, here is a number", "write it in quotes"),
+        ({"even": 3}, "even: an odd number", None),
+    ],
+)
+def test_errors_name_keys_as_the_file_has_them(data, message, hint):
+    told, mend = refusal(validate, Zoo, data, "zoo")
+    assert told.startswith(f"zoo: {message}")
+    assert mend == hint
+
+
+def test_a_key_that_is_missing_below_a_misspelled_override():
+    before = {"pets": {"tom": {"kind": "cat"}}, "even": 2}
+    changed = overridden(before, {"pets.tim.lives": 3})
+    assert refusal(validate, Zoo, changed, "zoo", before) == (
+        "zoo: pets.tim.kind: this key is missing",
+        "there was no 'tim' in pets: did you mean 'tom'?",
+    )
+    changed = overridden(before, {"pets.quux.lives": 3})
+    assert refusal(validate, Zoo, changed, "zoo", before)[1] == "it is one of cat, dog"
+
+
 def test_what_is_valid(tmp_path):
-    assert validate(Outer, {"name": "x", "inner": {"kind": "b"}}, "here").inner.kind == "b"
+    assert validate(Outer, {"name": "x", "inner": {"kind": "beta"}}, "here").inner.kind == "beta"
 
 
 def test_a_key_that_stands_twice_is_refused(tmp_path):

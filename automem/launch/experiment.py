@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from automem import plugins
-from automem.config import apply_override, read_yaml, validate
+from automem.config import overridden, read_yaml, validate
 from automem.errors import UsageError, did_you_mean
 from automem.launch.cells import Cell, cells, cells_of, commands, server
 from automem.launch.job import Command, Job
@@ -89,16 +89,27 @@ def load_experiment(name_or_path: str, overrides: Mapping[str, Any] | None = Non
     place, _, variant = name_or_path.partition(_VARIANT)
     folder = plugins.find(EXPERIMENT, place)
     source = folder / EXPERIMENT.marker
-    data = read_yaml(source)
-    changes = {**(_variant(data, variant, source) if variant else {}), **(overrides or {})}
-    for key, value in changes.items():
-        apply_override(data, key, value)
-    if isinstance(data.get("stages"), dict):
-        data["stages"] = {name: stage for name, stage in data["stages"].items() if stage is not None}
-    spec = validate(ExperimentSpec, data, f"{source} with {', '.join(changes)}" if changes else source)
+    before = read_yaml(source)
+    changes = {**(_variant(before, variant, source) if variant else {}), **(overrides or {})}
+    data = overridden(before, changes)
+    _leave_out(data, before, changes, source)
+    spec = validate(ExperimentSpec, data, f"{source} with {', '.join(changes)}" if changes else source, before)
     if problem := first_problem(spec):
         raise UsageError(f"{source}: {problem[0]}", problem[1])
     return Experiment(folder.name + (_VARIANT + variant if variant else ""), name_or_path, folder, spec)
+
+
+def _leave_out(data: dict[str, Any], before: Mapping[str, Any], changes: Mapping[str, Any], source: Path) -> None:
+    """Take the stages out of `data` that are set to null."""
+    known = before.get("stages")
+    if not isinstance(known, dict) or not isinstance(data["stages"], dict):
+        return
+    for key, value in changes.items():
+        group, _, name = key.partition(".")
+        if group == "stages" and value is None and "." not in name and name not in known:
+            hint = did_you_mean(name, map(str, known))
+            raise UsageError(f"{source} with {key}: there is no stage '{name}' to leave out", hint)
+    data["stages"] = {name: stage for name, stage in data["stages"].items() if stage is not None}
 
 
 def _variant(data: dict[str, Any], name: str, source: Path) -> dict[str, Any]:

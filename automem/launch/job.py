@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 Command = tuple[str, ...]
-Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
+
+
+def _name(value: str) -> str:
+    if not _NAME.fullmatch(value):
+        raise ValueError("it is made of small letters, digits, '.', '_' and '-', and begins with a letter or digit")
+    return value
+
+
+Name = Annotated[str, AfterValidator(_name)]
 
 
 class Server(BaseModel):

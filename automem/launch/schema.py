@@ -27,16 +27,20 @@ class _Strict(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+#: Seeds as text; YAML reads a single one as a number.
+SeedText = Annotated[str, Field(coerce_numbers_to_str=True)]
+
+
 class Draw(_Strict):
     """Seeds drawn at random without repetition: `random.Random(rng).sample` of those in `within`, `without` some."""
 
     draw: int = Field(ge=1, description="How many.")
     rng: int = Field(description="Seed of the draw.")
-    within: str = Field(description="Where they come from, e.g. 1000-99999.")
-    without: str | None = Field(None, description="Seeds that are left out.")
+    within: SeedText = Field(description="Where they come from, e.g. 1000-99999.")
+    without: SeedText | None = Field(None, description="Seeds that are left out.")
 
 
-Seeds = str | Draw
+Seeds = SeedText | Draw
 
 
 class Game(_Strict):
@@ -68,6 +72,7 @@ class Adapter(_Strict):
 
 
 ByEnv = str | dict[str, str]
+SeedsByEnv = SeedText | dict[str, SeedText]
 
 
 class AgentChoice(_Strict):
@@ -102,8 +107,8 @@ class Loop1(Stage):
     """Rewrite the agents' scaffolds."""
 
     do: Literal["loop1"]
-    gate_seeds: ByEnv
-    report_seeds: ByEnv
+    gate_seeds: SeedsByEnv
+    report_seeds: SeedsByEnv
     proposer: Literal["rules", "openai", "command", "recorded"] = "rules"
     proposer_model: str | None = None
     gate: Literal["paired", "mean"] = "paired"
@@ -119,8 +124,8 @@ class Loop2(Stage):
     do: Literal["loop2"]
     runs: Name
     recipe: ByEnv
-    report_seeds: ByEnv
-    gate_seeds: ByEnv | None = None
+    report_seeds: SeedsByEnv
+    gate_seeds: SeedsByEnv | None = None
     iterations: int = Field(1, ge=1)
     select: Literal["rules", "judge", "all"] | None = None
     judge: str | None = None

@@ -19,7 +19,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from automem import plugins
-from automem.config import apply_override, read_yaml, validate
+from automem.config import overridden, read_yaml, validate
 from automem.episode import digest
 from automem.errors import RunError, UsageError
 from automem.grammar import OPERATIONS
@@ -208,11 +208,11 @@ def load_folder(folder: Path, overrides: Mapping[str, Any] | None = None) -> Sca
     folder = plugins.at(plugins.SCAFFOLD, folder)
     texts = _read_folder(folder)
     source = folder / "scaffold.yaml"
-    data = read_yaml(source)
-    for key, value in (overrides or {}).items():
-        apply_override(data, key, value)
+    before = read_yaml(source)
+    data = overridden(before, overrides or {})
     _take_scorer(data, texts, overrides or {})
-    spec = validate(ScaffoldSpec, data, source if not overrides else f"{source} with -s {', -s '.join(overrides)}")
+    named = f"{source} with -s {', -s '.join(overrides)}" if overrides else source
+    spec = validate(ScaffoldSpec, data, named, before)
     if overrides:
         texts["scaffold.yaml"] = yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
     _check_files(spec, texts, folder)

@@ -79,7 +79,7 @@ def test_a_command_alone_shows_its_help(automem, arguments):
         ("name: made\nabuot: x\n", ", line 2: abuot: unknown key 'abuot'"),
         ("name: made\nbudget:\n  history: 0\n", ", line 3: budget.history: input should be greater than"),
         ("name: made\nbudget:\n  history: many\n", ", line 3: budget.history: input should be a valid integer"),
-        ("about: no name\n", "name: field required"),
+        ("about: no name\n", "name: this key is missing"),
     ],
 )
 def test_a_broken_scaffold_names_file_line_and_key(automem, scaffold_folder, text, says):

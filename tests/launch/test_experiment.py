@@ -216,10 +216,25 @@ def test_a_stage_can_be_left_out(made):
         made(changes)
 
 
+def test_one_seed_may_be_a_number(made):
+    stages = {"evolve": {**EVOLVE, "gate_seeds": 4, "report_seeds": {"courier": 5}}}
+    (cell,) = made({"games.courier.seeds": 3, "stages": stages}).cells()
+    assert cell.seeds == [3]
+    assert (cell.stage.gate_seeds, cell.stage.report_seeds) == ("4", {"courier": "5"})
+
+
 @pytest.mark.parametrize(
     ("changes", "said", "hint"),
     [
-        ({"stages.play.game": ["courier"]}, "stages.play.evaluate.game: unknown key 'game'", "'games'"),
+        ({"stages.play.game": ["courier"]}, "stages.play.game: unknown key 'game'", "'games'"),
+        ({"stages.pla.jobs": 3}, "stages.pla.do: this key is missing", "did you mean 'play'?"),
+        ({"stages.play.do": "evalute"}, "stages.play.do: unknown value 'evalute'", "did you mean 'evaluate'?"),
+        ({"stages.play.jobs": 0}, "stages.play.jobs: input should be greater than or equal to 1", None),
+        ({"stages.pla": None}, "with stages.pla: there is no stage 'pla' to leave out", "did you mean 'play'?"),
+        ({"stages": 3}, "stages: expected keys and values, here is a number", None),
+        ({"games.curier.seeds": "0-3"}, "games.curier.play: this key is missing", "did you mean 'courier'?"),
+        ({"games.courier.seeds": {"draw": 0, "rng": 1, "within": "0-9"}}, "games.courier.seeds.draw: input", None),
+        ({"games.courier.seeds": [1]}, "games.courier.seeds: expected text, here is a list", None),
         ({"gmes": {}}, "unknown key 'gmes'", "did you mean 'games'?"),
         ({"agents.v0.scaffold": "courier-v"}, "agents.v0.scaffold: unknown scaffold 'courier-v'", "'courier-v"),
         ({"agents.v0.scaffold": {"crafter": "crafter-v0"}}, "agents.v0.scaffold: there is no 'crafter'", "'courier'"),
@@ -231,7 +246,7 @@ def test_a_stage_can_be_left_out(made):
         ({"stages.play.agents": ["v1"]}, "stages.play.agents: there is no 'v1'", "'v0'"),
         ({"stages.play.needs": ["paly"]}, "stages.play.needs: there is no 'paly'", "'play'"),
         ({"stages.table": SMALL["stages"]["play"]}, "'table' is a name of the launcher's own", "another"),
-        ({"stages.Play": SMALL["stages"]["play"]}, "stages.Play", None),
+        ({"stages.Play": SMALL["stages"]["play"]}, "stages.Play: this is no name here: it is made of small", None),
         ({"stages.play.needs": ["play"]}, "stages need each other: play -> play", None),
         ({"stages.evolve": {**EVOLVE, "report_seeds": "4-8"}}, "seeds 4 are report seeds and gate seeds", "overlap"),
         ({"stages.train": {**TRAIN, "report_seeds": "5-12"}}, "5, 6, 7, 8, 9 are report seeds and training", "overlap"),
