@@ -16,7 +16,7 @@ from pathlib import Path
 from threading import RLock
 from types import ModuleType
 
-from automem.errors import UsageError, nearest
+from automem.errors import UsageError, did_you_mean
 
 PACKAGE = Path(__file__).resolve().parent
 #: How the private module names of environments begin.
@@ -60,17 +60,17 @@ def find(kind: PluginKind, name: str) -> Path:
     """The folder of plugin `name`; a name with a slash in it is a path.
 
     Raises:
-        UsageError: no such plugin; the hint has the nearest name and the places searched.
+        UsageError: no such plugin; the hint has the nearest name, or all, and the places searched.
     """
     if os.sep in name:
         return at(kind, Path(name))
     found = available(kind)
     if name in found:
         return found[name]
-    close = nearest(name, found)
+    hint = did_you_mean(name, found)
     places = ", ".join(str(p) for p in search_path(kind))
-    suggestion = f"did you mean '{close}'? " if close else ""
-    raise UsageError(f"unknown {kind.noun} '{name}'", f"{suggestion}searched: {places}")
+    joined = f"{hint} searched" if hint.endswith("?") else f"{hint}; searched"
+    raise UsageError(f"unknown {kind.noun} '{name}'", f"{joined}: {places}")
 
 
 def plain_name(name: str) -> str:

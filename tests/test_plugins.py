@@ -62,6 +62,12 @@ def test_a_wrong_name_is_answered_with_the_nearest_and_the_places(places):
     assert all(str(root / "envs") in caught.value.hint for root in places)
 
 
+def test_a_name_that_is_near_to_none_is_answered_with_all(places):
+    with pytest.raises(UsageError) as caught:
+        find(ENV, "zzz")
+    assert caught.value.hint.startswith(f"known: {', '.join(available(ENV))}; searched: ")
+
+
 def test_a_name_with_a_slash_is_a_path(places, tmp_path):
     folder = plant(tmp_path / "elsewhere", "mine")
     assert find(ENV, str(folder)) == folder

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -9,7 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from automem import plugins
 from automem.config import read_yaml, validate
-from automem.errors import UsageError, did_you_mean, nearest
+from automem.errors import UsageError, did_you_mean
 
 #: Options that the launcher sets itself -> the key that is for them.
 _OWN = {
@@ -215,7 +216,10 @@ def load_cluster(name: str) -> Cluster:
         UsageError: there is none, or it is not valid; names file, line and key.
     """
     path = _find(name)
-    cluster = validate(Cluster, read_yaml(path), path)
+    try:
+        cluster = validate(Cluster, _read(path), path)
+    except UsageError as error:
+        raise error if error.hint else UsageError(error.message, _how_to_write_one()) from error
     if cluster.container.kind != "none" and not cluster.container.image:
         raise UsageError(f"{path}: container.image is missing", f"container.kind is {cluster.container.kind}")
     for asked in (m.resources for m in cluster.models.values() if m.resources):
@@ -233,10 +237,28 @@ def _find(name: str) -> Path:
     path = Path(name)
     if path.is_file():
         return path
-    named = shipped() / "clusters" / f"{name}.yaml"
-    if named.is_file():
-        return named
-    known = [file.stem for file in (shipped() / "clusters").glob("*.yaml")]
-    close = nearest(path.stem, known)
-    hint = f"did you mean {close}? " if close else ""
-    raise UsageError(f"no cluster file '{name}'", f"{hint}{shipped()}/README.md tells how to write one")
+    known = {file.stem: file for file in (shipped() / "clusters").glob("*.yaml")}
+    if name in known:
+        return known[name]
+    if os.sep in name or path.suffix in (".yaml", ".yml"):
+        what = "that is a folder" if path.is_dir() else "there is no such file"
+        raise UsageError(f"no cluster file '{name}': {what}", _how_to_write_one())
+    raise UsageError(f"no cluster file '{name}'", f"{did_you_mean(name, known)} {_how_to_write_one()}")
+
+
+def _read(path: Path) -> dict[str, Any]:
+    if _is_empty(path):
+        raise UsageError(f"{path} is empty", f"`resources` is needed; {_how_to_write_one()}")
+    return read_yaml(path)
+
+
+def _is_empty(path: Path) -> bool:
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return False  # who reads it says why it cannot
+    return all(not line.strip() or line.lstrip().startswith("#") for line in lines)
+
+
+def _how_to_write_one() -> str:
+    return f"copy {shipped()}/clusters/example.yaml; {shipped()}/README.md explains every key"

@@ -8,7 +8,7 @@ from graphlib import CycleError, TopologicalSorter
 from math import ceil
 
 from automem.errors import UsageError, did_you_mean
-from automem.launch.cluster import Cluster, Resources
+from automem.launch.cluster import Cluster, Endpoint, Resources
 from automem.launch.job import Job
 
 #: Slurm's own default of MaxArraySize.
@@ -120,11 +120,17 @@ def _parts(elements: int, size: int) -> Iterator[Part]:
         yield Part(number, first, min(size, elements - first))
 
 
+def endpoint_of(job: Job, cluster: Cluster) -> Endpoint | None:
+    """The server that the commands of a job ask, where it is there already; adapters are served by the job itself."""
+    return cluster.endpoint if job.server and not job.server.adapters else None
+
+
 def resources_of(job: Job, cluster: Cluster) -> str:
     """The class of resources of a job; a model that the cluster knows may want another than the experiment says."""
     if job.server is None:
         return job.resources
-    if cluster.endpoint and not job.server.adapters:
-        return cluster.endpoint.resources
+    # Loop 2 trains in the job itself, wherever the base is asked.
+    if job.stage != "loop2" and (endpoint := endpoint_of(job, cluster)):
+        return endpoint.resources
     named = cluster.models.get(job.server.model)
     return (named.resources if named else None) or job.resources

@@ -9,14 +9,15 @@ from pathlib import Path
 from automem.errors import RunError, UsageError
 from automem.launch.cluster import Cluster
 from automem.launch.job import Job
+from automem.launch.plan import endpoint_of
 from automem.launch.render import SERVED_HERE
 
 
 def hub_models(jobs: Iterable[Job], cluster: Cluster) -> list[str]:
-    """The names on the hub of what the jobs serve, each once."""
+    """The names on the hub of what the jobs serve or train, each once."""
     found = []
     for job in jobs:
-        if job.server is None or (cluster.endpoint and not job.server.adapters):
+        if job.server is None or (job.stage != "loop2" and endpoint_of(job, cluster)):
             continue
         name = job.server.model
         path = cluster.model(name).path

@@ -11,7 +11,7 @@ import jinja2
 
 from automem.launch.cluster import Cluster, Resources, shipped
 from automem.launch.job import Job
-from automem.launch.plan import Part, Planned
+from automem.launch.plan import Part, Planned, endpoint_of
 
 #: Kinds of model that `automem serve` serves by itself; any other is a name for vLLM.
 SERVED_HERE = ("scripted", "replay", "local")
@@ -146,7 +146,7 @@ def wrapper(cluster: Cluster, asked: Resources, place: Place) -> tuple[str, ...]
 
 def server_command(job: Job, cluster: Cluster, asked: Resources) -> ServerCommand | None:
     """What starts the job's server; None where a job needs none, or one is there already."""
-    if job.server is None or (cluster.endpoint and not job.server.adapters):
+    if job.server is None or endpoint_of(job, cluster):
         return None
     name, adapters = job.server.model, job.server.adapters
     if name.partition(":")[0] in SERVED_HERE:

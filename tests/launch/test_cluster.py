@@ -46,7 +46,9 @@ def test_a_shipped_one_is_valid_by_name_and_by_path(name):
         ("resources: {cpu: {}}\nscratch: " + "/long" * 20, "scratch: ", None),
         ("resources: {cpu: {}}\nmodels: {m: {resources: big}}", "the cluster has no resources 'big'", "known: cpu"),
         ("resources: {cpu: {}}\nendpoint: {url: node7}", "line 2: endpoint.url: ", None),
-        ("partition: x", "resources: this key is missing", None),
+        ("partition: x", "resources: this key is missing", "clusters/example.yaml"),
+        ("", "mine.yaml is empty", "`resources` is needed; copy "),
+        ("# to be written", "mine.yaml is empty", "clusters/example.yaml"),
     ],
 )
 def test_a_mistake_is_named(tmp_path, text, message, hint):
@@ -61,7 +63,16 @@ def test_a_mistake_is_named(tmp_path, text, message, hint):
 def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises(UsageError, match="no cluster file 'exampel'") as caught:
         load_cluster("exampel")
-    assert "did you mean example?" in caught.value.hint
+    assert "did you mean 'example'?" in caught.value.hint
+
+
+@pytest.mark.parametrize("name", ["{}/c8.yaml", "{}/example", "example.yaml", "{}"])
+def test_a_path_is_not_taken_for_a_name(tmp_path, name):
+    path = name.format(tmp_path)
+    with pytest.raises(UsageError, match=f"no cluster file '{path}': th") as caught:
+        load_cluster(path)
+    assert "did you mean" not in caught.value.hint
+    assert "clusters/example.yaml" in caught.value.hint
 
 
 def test_a_class_wins_over_the_cluster():

@@ -7,6 +7,7 @@ from made import cluster, job, served
 
 from automem.errors import UsageError
 from automem.launch.plan import plan, resources_of
+from automem.launch.prefetch import hub_models
 
 
 def test_needed_jobs_come_first():
@@ -55,3 +56,11 @@ def test_the_cluster_may_want_other_resources_for_a_model():
     there = cluster(resources=classes, endpoint={"url": "http://node7:8000/v1"})
     assert resources_of(served("big", resources="serve"), there) == "cpu"
     assert resources_of(served("big", {"memory": "best"}, resources="serve"), there) == "serve"
+
+
+def test_loop_2_trains_in_its_own_job_although_an_endpoint_plays():
+    classes = {"cpu": {}, "train": {}}
+    there = cluster(resources=classes, endpoint={"url": "http://node7:8000/v1"})
+    trains = served("Some/Model", stage="loop2", name="train", resources="train")
+    assert resources_of(trains, there) == "train"
+    assert hub_models([served("Some/Other"), trains], there) == ["Some/Model"]
