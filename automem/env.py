@@ -18,7 +18,7 @@ import gymnasium
 from gymnasium import spaces
 
 from automem import plugins
-from automem.errors import AutoMemError, EnvFailure, UsageError, did_you_mean
+from automem.errors import AutoMemError, EnvFailure, NotInstalled, UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -130,12 +130,23 @@ def make(name: str, task: str | None = None, **options: Any) -> Env:
     Raises:
         UsageError: unknown environment, task or option.
     """
+    if task:
+        check_task(name, task)
     module = _module(name)
-    task = task or module.TASKS[0]
-    if task not in module.TASKS:
-        raise UsageError(f"environment '{name}' has no task '{task}'", did_you_mean(task, module.TASKS))
-    env: Env = module.make(task, **options)
+    env: Env = module.make(task or module.TASKS[0], **options)
     return env
+
+
+def check_task(name: str, task: str) -> None:
+    """Raise what `make` would raise about these names; no game is made.
+
+    Raises:
+        NotInstalled: the environment needs a package that is not here.
+        UsageError: unknown environment or task.
+    """
+    known = tasks(name)
+    if task not in known:
+        raise UsageError(f"environment '{name}' has no task '{task}'", did_you_mean(task, known))
 
 
 def with_options(env: str, base: Options, given: Mapping[str, Any]) -> Options:
@@ -163,7 +174,7 @@ def _module(name: str) -> Any:
     except ModuleNotFoundError as missing:
         if missing.name and not missing.name.startswith(plugins.PRIVATE):
             hint = "pip install 'automem[envs]'"
-            raise UsageError(f"environment '{name}' needs the package '{missing.name}'", hint) from missing
+            raise NotInstalled(f"environment '{name}' needs the package '{missing.name}'", hint) from missing
         raise _cannot_load(folder, missing) from missing
     except (ImportError, SyntaxError, NameError, AttributeError, TypeError, ValueError) as error:
         raise _cannot_load(folder, error) from error

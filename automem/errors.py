@@ -31,6 +31,10 @@ class UsageError(AutoMemError):
     exit_code = 2
 
 
+class NotInstalled(UsageError):
+    """A package is missing on this machine, so that nothing can be said about what needs it."""
+
+
 class RunError(AutoMemError):
     """The command could not do its work (disk full, port taken, episodes failed). Exit code 1."""
 

@@ -14,6 +14,8 @@ import typer
 from automem.cli.proposing import Made, ProposerKind, Source, make_proposer
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from automem.evolve.changes import Kind
     from automem.evolve.config import EvolveConfig, LoopBudget
     from automem.evolve.loop import Outcome
@@ -31,7 +33,7 @@ class GateKind(StrEnum):
 
 
 #: First part of an `-s` key of `evolve` -> what it sets.
-_GROUPS = ("env", "model", "limits", "loop", "gate", "proposer")
+GROUPS = ("env", "model", "limits", "loop", "gate", "proposer")
 
 
 def evolve(
@@ -68,10 +70,11 @@ def evolve(
     """Improve a scaffold; the same command again goes on."""
     from automem.cli.run import grouped, settings_of
     from automem.config import parse_seeds, validate
+    from automem.evolve.changes import KINDS
     from automem.evolve.config import LoopBudget
     from automem.scaffold.spec import load
 
-    groups = grouped(overrides or [], _GROUPS)
+    groups = grouped(overrides or [], GROUPS)
     if max_steps is not None:
         groups["limits"]["max_steps"] = max_steps
     asked = _Asked(
@@ -81,7 +84,7 @@ def evolve(
         settings=settings_of(groups["model"], base_url),
         gate_seeds=parse_seeds(gate_seeds, "--gate-seeds"),
         report_seeds=parse_seeds(report_seeds, "--report-seeds") if report_seeds else [],
-        allowed=_kinds(allow),
+        allowed=kinds(allow.split(",")) if allow is not None else list(KINDS),
         groups=groups,
         budget=validate(LoopBudget, {"revisions": revisions, **groups["loop"]}, "-s loop"),
     )
@@ -173,13 +176,16 @@ def _config(asked: _Asked, run: RunConfig, made: Made, gate: Gate) -> EvolveConf
     )
 
 
-def _kinds(allow: str | None) -> list[Kind]:
+def kinds(allow: Iterable[str]) -> list[Kind]:
+    """The kinds of change of these names.
+
+    Raises:
+        UsageError: there is no such kind.
+    """
     from automem.errors import UsageError, did_you_mean
     from automem.evolve.changes import KINDS
 
-    if allow is None:
-        return list(KINDS)
-    asked = [kind.strip() for kind in allow.split(",")]
+    asked = [kind.strip() for kind in allow]
     for kind in asked:
         if kind not in KINDS:
             raise UsageError(f"--allow: unknown kind of change '{kind}'", did_you_mean(kind, KINDS))

@@ -114,11 +114,16 @@ def report(runs: Sequence[Played], as_json: bool) -> None:
 
 
 def grouped(overrides: list[str], names: Sequence[str] = GROUPS) -> dict[str, dict[str, Any]]:
-    """The `-s` overrides by what they set: `env.x` and the like by their group, the rest for the scaffold."""
+    """The `-s` overrides by what they set, as `by_group`."""
     from automem.config import parse_overrides
 
+    return by_group(parse_overrides(overrides), names)
+
+
+def by_group(given: Mapping[str, Any], names: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Dotted keys by what they set: `env.x` and the like by their group, the rest for the scaffold."""
     groups: dict[str, dict[str, Any]] = {group: {} for group in (*names, "scaffold")}
-    for key, value in parse_overrides(overrides).items():
+    for key, value in given.items():
         first, dot, rest = key.partition(".")
         if dot and first in names:
             groups[first][rest] = value
@@ -149,17 +154,14 @@ def run_config(
     from automem import env as envs
     from automem.config import validate
     from automem.episode import Limits
-    from automem.errors import UsageError
     from automem.models import model_spec
     from automem.play.folder import RunConfig
-    from automem.plugins import plain_name
 
     env, task = envs.split_game(game)
     tasks = [task] if task else list(envs.tasks(env))
     for name in tasks:
         envs.make(env, name, **options).close()
-    if scaffold.spec.env not in (None, plain_name(env)):
-        raise UsageError(f"scaffold '{scaffold.name}' is for {scaffold.spec.env}, not for {plain_name(env)}")
+    check_fits(scaffold, env)
     return RunConfig(
         env=env,
         tasks=tasks,
@@ -170,6 +172,15 @@ def run_config(
         models={role: model_spec(name, settings.get(role, {})) for role, name in names.items()},
         limits=validate(Limits, limits, "-s limits"),
     )
+
+
+def check_fits(scaffold: Scaffold, env: str) -> None:
+    """Raise UsageError when the scaffold is for another environment than `env`."""
+    from automem.errors import UsageError
+    from automem.plugins import plain_name
+
+    if scaffold.spec.env not in (None, plain_name(env)):
+        raise UsageError(f"scaffold '{scaffold.name}' is for {scaffold.spec.env}, not for {plain_name(env)}")
 
 
 def _default_folder(config: RunConfig) -> Path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -52,7 +52,7 @@ class ServeKind(StrEnum):
 
 
 #: First part of an `-s` key of `train` -> what it sets.
-_GROUPS = ("selection", "lora", "model", "limits", "gate")
+GROUPS = ("selection", "lora", "model", "limits", "gate")
 
 
 def train(
@@ -85,15 +85,10 @@ def train(
     """Train a memory specialist and adopt it if it helps; the same command again goes on."""
     from automem.cli.run import grouped
     from automem.cli.train_serving import show
-    from automem.train import recipe as recipe_files
     from automem.train.turns import read_runs
 
-    groups = grouped(overrides or [], _GROUPS)
-    _refuse_others(groups["scaffold"])
-    changes = {f"{name}.{key}": value for name in ("selection", "lora") for key, value in groups[name].items()}
-    if select:
-        changes["selection.selector"] = select.value
-    loaded = recipe_files.load(recipe, changes)
+    groups = grouped(overrides or [], GROUPS)
+    loaded = load_recipe(recipe, groups, select and select.value)
     collected = read_runs(runs)
     name = base or collected[0].config.models["gameplay"].name
     if dry_run:
@@ -115,6 +110,21 @@ def train(
         groups=groups,
     )
     _train(asked, jobs, report_to, out)
+
+
+def load_recipe(name: str, groups: Mapping[str, Mapping[str, Any]], select: str | None) -> Recipe:
+    """The recipe `name` with what the keys of `-s`, by group, and `--select` change in it.
+
+    Raises:
+        UsageError: there is none, or a key is unknown or wrong.
+    """
+    from automem.train import recipe as recipe_files
+
+    _refuse_others(groups["scaffold"])
+    changes = {f"{group}.{key}": value for group in ("selection", "lora") for key, value in groups[group].items()}
+    if select:
+        changes["selection.selector"] = select
+    return recipe_files.load(name, changes)
 
 
 @dataclass(frozen=True)
@@ -334,11 +344,11 @@ def _finished(found: list[Episode], asked: _Asked) -> list[Episode]:
     return found
 
 
-def _refuse_others(keys: dict[str, Any]) -> None:
+def _refuse_others(keys: Mapping[str, Any]) -> None:
     from automem.errors import UsageError
 
     if keys:
-        raise UsageError(f"-s {next(iter(keys))}: unknown", f"keys begin with {', '.join(f'{g}.' for g in _GROUPS)}")
+        raise UsageError(f"-s {next(iter(keys))}: unknown", f"keys begin with {', '.join(f'{g}.' for g in GROUPS)}")
 
 
 def _warn_of_few(gate: PairedGate, episodes: int) -> None:

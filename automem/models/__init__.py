@@ -20,9 +20,7 @@ def make_model(name: str, settings: Mapping[str, Any]) -> Model:
     Raises:
         UsageError: unknown kind, name or setting.
     """
-    kind, colon, rest = name.partition(":")
-    if not colon or not rest or kind not in KINDS:
-        raise UsageError(f"unknown model '{name}'", f"write KIND:NAME; {did_you_mean(kind, KINDS)}")
+    kind, rest = _parts(name)
     if kind == "openai":
         return _chat_model(rest, settings)
     if kind == "local":
@@ -36,6 +34,35 @@ def make_model(name: str, settings: Mapping[str, Any]) -> Model:
     from automem.models import scripted
 
     return scripted.make(rest)
+
+
+def check_model(name: str, settings: Mapping[str, Any]) -> None:
+    """Raise what `make_model` would raise about a name or a setting; nothing is loaded, and no server asked.
+
+    Raises:
+        UsageError: unknown kind, name or setting.
+    """
+    kind, rest = _parts(name)
+    if kind == "openai":
+        from automem.models.chat import ChatSettings
+
+        validate(ChatSettings, settings, name)
+    elif kind == "local":
+        from automem.models.local import LocalSettings
+        from automem.models.place import Place
+
+        validate(LocalSettings, settings, name)
+        if rest.partition("+")[0] != "smollm2":  # which is made when it is first asked for
+            Place.read(rest)
+    else:
+        make_model(name, settings)
+
+
+def _parts(name: str) -> tuple[str, str]:
+    kind, colon, rest = name.partition(":")
+    if not colon or not rest or kind not in KINDS:
+        raise UsageError(f"unknown model '{name}'", f"write KIND:NAME; {did_you_mean(kind, KINDS)}")
+    return kind, rest
 
 
 def _chat_model(name: str, settings: Mapping[str, Any]) -> Model:
