@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from automem.cli.telling import tell
+
 if TYPE_CHECKING:
     from automem.launch.folder import LaunchFolder
     from automem.launch.status import Element, JobStatus
@@ -58,9 +60,9 @@ def watch(
         jobs = _watch_live(folder, exit_when_done) if sys.stderr.isatty() else _watch_plain(folder, exit_when_done)
     except KeyboardInterrupt:
         jobs = look(folder)
-        if not all(job.ended for job in jobs):
+        if folder.started or not all(job.ended for job in jobs):
             raise typer.Exit(130) from None
-    _tell_failures(jobs, run)
+    _tell_failures(jobs, folder)
 
 
 @app.command()
@@ -131,9 +133,9 @@ def resubmit(
         if not owed:
             _say("nothing to submit")
     elif folder.record.on == "local":
-        local.run_all(folder, _say, owed)
+        local.run_all(folder, tell, owed)
     else:
-        submit.submit_all(folder, _say, owed, again.active(folder, looked))
+        submit.submit_all(folder, tell, owed, again.active(folder, looked))
 
 
 def _watch_plain(folder: LaunchFolder, exit_when_done: bool) -> list[JobStatus]:
@@ -150,7 +152,7 @@ def _watch_plain(folder: LaunchFolder, exit_when_done: bool) -> list[JobStatus]:
             for line in changed or lines:
                 _say(line)
             before, told = lines, time.monotonic()
-        if exit_when_done and all(job.ended for job in jobs):
+        if exit_when_done and _over(folder, jobs):
             return jobs
         time.sleep(_LOOK)
 
@@ -164,11 +166,21 @@ def _watch_live(folder: LaunchFolder, exit_when_done: bool) -> list[JobStatus]:
 
     jobs = look(folder)
     with Live(_table(jobs), console=Console(stderr=True), auto_refresh=False) as live:
-        while not (exit_when_done and all(job.ended for job in jobs)):
+        while not (exit_when_done and _over(folder, jobs)):
             time.sleep(_LOOK)
             jobs = look(folder)
             live.update(_table(jobs), refresh=True)
     return jobs
+
+
+def _over(folder: LaunchFolder, jobs: list[JobStatus]) -> bool:
+    """Whether all have ended and nobody is there who would start more."""
+    if folder.started or not all(job.ended for job in jobs):
+        return False
+    if any(job.counts["unstarted"] for job in jobs):
+        # A launch is written an instant before it starts.
+        time.sleep(_LOOK)
+    return not folder.started
 
 
 def _table(jobs: list[JobStatus]) -> Any:
@@ -215,23 +227,28 @@ def _row(job: JobStatus) -> dict[str, Any]:
     return {"job": job.name, "stage": stage, "done": job.done, "episodes": job.total, "elements": elements}
 
 
-def _tell_failures(jobs: list[JobStatus], run: Path) -> None:
-    """Say which elements did not succeed.
+def _tell_failures(jobs: list[JobStatus], folder: LaunchFolder) -> None:
+    """Say which elements did not succeed, and how to go on.
 
     Raises:
         RunError: there is one.
     """
     from automem.errors import RunError
 
-    bad = [e for job in jobs for e in job.elements if e.state not in ("completed", "pending", "running")]
+    elements = [element for job in jobs for element in job.elements]
+    unstarted = list(dict.fromkeys(element.job for element in elements if element.state == "unstarted"))
+    bad = [element for element in elements if element.state not in ("completed", "pending", "running")]
     if not bad:
         return
-    for element in bad[:10]:
+    failed = [element for element in bad if element.state != "unstarted"]
+    for element in failed[:10]:
         _say(f"{element.job}/{element.number} {element.state}: {element.reason}".rstrip(": "))
+    if unstarted:
+        _say(f"not started, and nobody is left who would: {', '.join(unstarted)}")
+    why = f"`automem job logs {folder.shown} {failed[0].job}/{failed[0].number}` shows why; " if failed else ""
     raise RunError(
-        f"{len(bad)} of {sum(len(job.elements) for job in jobs)} elements did not succeed",
-        f"`automem job logs {run} {bad[0].job}/{bad[0].number}` shows why; "
-        f"`automem job resubmit {run} --failed` goes on",
+        f"{len(bad)} of {len(elements)} elements did not succeed",
+        f"{why}`automem job resubmit {folder.shown} --failed` goes on",
     )
 
 
@@ -247,7 +264,7 @@ def _chosen(jobs: list[JobStatus], asked: str | None) -> Element:
         if not found:
             raise UsageError(f"job '{name}' has no element '{number}'", f"it has 0 to {len(elements) - 1}")
         return found[0]
-    order = ("failed", "lost", "interrupted", "running", "cancelled", "completed", "pending", "skipped")
+    order = ("failed", "lost", "interrupted", "running", "cancelled", "completed", "pending", "unstarted")
     return min(elements, key=lambda element: order.index(element.state))
 
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from automem.cli.telling import tell
+
 if TYPE_CHECKING:
     from automem.launch.cluster import Cluster
     from automem.launch.experiment import Experiment
@@ -37,6 +39,7 @@ def launch(
     test_only: Annotated[bool, typer.Option("--test-only", help="Ask the scheduler, submit nothing.")] = False,
 ) -> None:
     """Submit an experiment's jobs in the order of their needs, or run them here."""
+    from automem.cli.knowing import check_names
     from automem.config import parse_overrides
     from automem.launch import plan
     from automem.launch.cluster import load_cluster
@@ -46,6 +49,8 @@ def launch(
     name = cluster or _usual_cluster(on)
     site = load_cluster(name)
     folder = out or Path("runs") / asked.name
+    check_names(asked, site, folder)
+    _check_folder(asked, site, folder, on)
     jobs = plan.plan(asked.jobs(folder), site, _array_size(on, site, dry_run))
     if dry_run:
         _show(asked, jobs, site, name, folder, on)
@@ -61,6 +66,14 @@ def _usual_cluster(on: On) -> str:
     if on is On.LOCAL:
         return "local"
     raise UsageError("--cluster is missing", "copy slurm/clusters/example.yaml; slurm/README.md tells how to change it")
+
+
+def _check_folder(asked: Experiment, site: Cluster, out: Path, on: On) -> None:
+    """Raise UsageError when something else was launched into `out`."""
+    from automem.launch import folder as folders
+
+    if (out / folders.FILE).is_file():
+        folders.LaunchFolder.read(out).check_same(asked.name, asked.spec, site, on.value)
 
 
 def _array_size(on: On, site: Cluster, dry_run: bool) -> int:
@@ -109,12 +122,12 @@ def _submit(
     _check_needs(asked, jobs, site, out)
     with ExitStack() as undo:
         # The folder is new, so that all in it is ours: a launch that does not come about leaves nothing.
-        made = folders.make(out, asked.name, asked.folder / "experiment.yaml", cluster, site, jobs, "slurm")
+        made = folders.make(out, asked.name, asked.folder / "experiment.yaml", cluster, site, jobs, "slurm", asked.spec)
         undo.callback(shutil.rmtree, made.path)
         submit.check(made, lambda text: None)
-        submit.submit_all(made, _say)
+        submit.submit_all(made, tell)
         undo.pop_all()
-    _say(f"`automem job watch {out}` shows how it goes")
+    tell(f"`automem job watch {out}` shows how it goes")
 
 
 def _check_needs(asked: Experiment, jobs: tuple[Planned, ...], site: Cluster, out: Path) -> None:
@@ -129,7 +142,7 @@ def _check_needs(asked: Experiment, jobs: tuple[Planned, ...], site: Cluster, ou
     for stage, path, made_by in asked.missing(out):
         raise UsageError(f"stage {stage} serves an adapter that is not there: {path}", f"`{made_by}` makes it")
     for name in prefetch.missing([each.job for each in jobs], site):
-        _say(f"warning: {name} is not in {prefetch.cache(site)}; `automem prefetch` fetches it")
+        tell(f"warning: {name} is not in {prefetch.cache(site)}; `automem prefetch` fetches it")
 
 
 def _test(asked: Experiment, jobs: tuple[Planned, ...], site: Cluster, cluster: str) -> None:
@@ -141,7 +154,7 @@ def _test(asked: Experiment, jobs: tuple[Planned, ...], site: Cluster, cluster: 
 
     with TemporaryDirectory() as place:
         made = folders.make(Path(place) / asked.name, asked.name, None, cluster, site, jobs, "slurm")
-        submit.check(made, _say)
+        submit.check(made, tell)
 
 
 def _run_here(asked: Experiment, jobs: tuple[Planned, ...], site: Cluster, cluster: str, out: Path) -> None:
@@ -152,13 +165,9 @@ def _run_here(asked: Experiment, jobs: tuple[Planned, ...], site: Cluster, clust
         made = folders.LaunchFolder.read(out)
     else:
         _check_needs(asked, jobs, site, out)
-        made = folders.make(out, asked.name, asked.folder / "experiment.yaml", cluster, site, jobs, "local")
+        made = folders.make(out, asked.name, asked.folder / "experiment.yaml", cluster, site, jobs, "local", asked.spec)
     try:
-        local.run_all(made, _say)
+        local.run_all(made, tell)
     except KeyboardInterrupt:
-        _say(f"interrupted; the same command goes on with {out}")
+        tell(f"interrupted; the same command goes on with {out}")
         raise typer.Exit(130) from None
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import Any
 
@@ -25,6 +24,7 @@ from automem.cli import (
     trace,
     train,
 )
+from automem.cli.telling import silence, tell
 from automem.errors import AutoMemError
 from automem.text import printable
 
@@ -86,7 +86,7 @@ def _exit_code() -> int:
     except OSError as error:
         if not isinstance(error, BrokenPipeError):
             return _say_os_error(error)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        silence(sys.stdout, sys.stderr)
         return 1
 
 
@@ -102,13 +102,13 @@ def _say_usage(error: Any) -> None:
     message = error.format_message() if hasattr(error, "format_message") else str(error)
     context = getattr(error, "ctx", None)
     if message.startswith("Usage: "):
-        print(message, file=sys.stderr)
+        tell(message)
     else:
         message = message[:1].lower() + message[1:].rstrip(".")
         _say(message, f"{context.command_path if context else 'automem'} --help tells more")
 
 
 def _say(message: str, hint: str | None) -> None:
-    print(f"error: {printable(message)}", file=sys.stderr)
+    tell(f"error: {printable(message)}")
     if hint:
-        print(f"hint: {printable(hint)}", file=sys.stderr)
+        tell(f"hint: {printable(hint)}")

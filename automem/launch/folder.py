@@ -1,6 +1,6 @@
 """The launch folder: what was launched, its scripts, and what the scheduler calls them. `launch.json` says it all.
 
-launch.json                        jobs, parts, submissions, commit, command line
+launch.json                        the experiment with what -s changed, jobs, parts, submissions, commit, command line
 cluster.yaml experiment.yaml       as they were read
 diff.patch                         what the code differs in from its commit, where it does
 snapshot/                          the code that the jobs run
@@ -11,24 +11,35 @@ jobs/<job>/logs/<element>/attempt_<n>/
 
 from __future__ import annotations
 
+import fcntl
+import os
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from automem.config import read_yaml, validate
+from automem.differences import differences
 from automem.errors import RunError, UsageError
 from automem.launch import snapshot
 from automem.launch.cluster import Cluster, Resources
 from automem.launch.job import Job
 from automem.launch.plan import Part, Planned
 from automem.launch.render import Place, render
+from automem.launch.schema import ExperimentSpec
 from automem.play.folder import write_atomically
 from automem.play.provenance import command_line
 
 FILE = "launch.json"
+LOCK = "launch.lock"
+CLUSTER = "cluster.yaml"
+#: Keys of an experiment that change nothing of what is launched.
+_FREE = ("about", "variants")
+#: Differences that are told at most.
+_TOLD = 6
 
 
 class PartRecord(BaseModel):
@@ -84,6 +95,16 @@ class Record(BaseModel):
     created: float
     jobs: list[JobRecord]
     submissions: list[Submission] = []
+    #: The experiment as it was asked for, with what `-s` changed; None where jobs were made by hand.
+    spec: dict[str, Any] | None = None
+
+    def asked(self) -> ExperimentSpec | None:
+        """The experiment again.
+
+        Raises:
+            UsageError: it is none by now, which an earlier version may have written.
+        """
+        return None if self.spec is None else validate(ExperimentSpec, self.spec, f"{FILE}: spec")
 
 
 class LaunchFolder:
@@ -109,6 +130,23 @@ class LaunchFolder:
             raise UsageError(f"{file} is damaged: {error}") from error
 
     @property
+    def shown(self) -> str:
+        """Its path as a command that is typed here takes it."""
+        return os.path.relpath(self.path)
+
+    @property
+    def started(self) -> bool:
+        """Whether a process is there that runs its jobs one after another, without Slurm."""
+        try:
+            with (self.path / LOCK).open("rb") as lock:
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except FileNotFoundError:
+            return False
+        except BlockingIOError:
+            return True
+        return False
+
+    @property
     def jobs(self) -> list[Planned]:
         """The jobs, needed ones first."""
         return [entry.planned() for entry in self.record.jobs]
@@ -116,6 +154,26 @@ class LaunchFolder:
     def job(self, name: str) -> Path:
         """The folder of a job."""
         return self.path / "jobs" / name
+
+    def check_same(self, experiment: str, spec: ExperimentSpec, cluster: Cluster, on: str) -> None:
+        """Raise UsageError when something else was launched here; the message names the keys."""
+        if found := self._differences(experiment, spec, cluster, on):
+            more = f"; and {len(found) - _TOLD} more" if len(found) > _TOLD else ""
+            raise UsageError(
+                f"{self.shown} was made with other settings: {'; '.join(found[:_TOLD])}{more}",
+                f"choose another -o; `automem job resubmit {self.shown} --failed` goes on with what is there",
+            )
+
+    def _differences(self, experiment: str, spec: ExperimentSpec, cluster: Cluster, on: str) -> list[str]:
+        there = self.record
+        for key, mine, its in (("experiment", experiment, there.experiment), ("on", on, there.on)):
+            if mine != its:
+                return [f"{key}: {its} there, {mine} here"]
+        if (launched := there.asked()) is None:
+            return ["its jobs are of no experiment"]
+        file = self.path / CLUSTER
+        site = differences(cluster, validate(Cluster, read_yaml(file), file))
+        return differences(spec, launched, _FREE) + [f"cluster {difference}" for difference in site]
 
     def submitted(self, submissions: Iterable[Submission]) -> None:
         """Note what the scheduler has taken."""
@@ -135,8 +193,11 @@ def make(
     cluster: Cluster,
     jobs: Iterable[Planned],
     on: Literal["slurm", "local"],
+    spec: ExperimentSpec | None = None,
 ) -> LaunchFolder:
     """Write a new launch folder: snapshot, config and scripts. Nothing is submitted.
+
+    `spec` is the experiment that the jobs were made from, with what was changed in it.
 
     Raises:
         UsageError: something else stands there.
@@ -153,7 +214,7 @@ def make(
     place = Place(out, code.code, Path.cwd(), code.plugins)
     for each in planned:
         _write_job(each, cluster, place, about(experiment, cluster_name, code.commit))
-    write_atomically(out / "cluster.yaml", yaml.safe_dump(cluster.model_dump(mode="json", exclude_unset=True)))
+    write_atomically(out / CLUSTER, yaml.safe_dump(cluster.model_dump(mode="json", exclude_unset=True)))
     if source is not None:
         write_atomically(out / "experiment.yaml", source.read_text(encoding="utf-8"))
     record = Record(
@@ -165,6 +226,7 @@ def make(
         cwd=str(Path.cwd()),
         created=time.time(),
         jobs=[_job_record(each) for each in planned],
+        spec=spec and spec.model_dump(mode="json"),
     )
     folder = LaunchFolder(out, record)
     folder.save()

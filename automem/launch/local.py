@@ -6,18 +6,18 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 
-from automem.errors import RunError
-from automem.launch.folder import LaunchFolder
+from automem.errors import RunError, UsageError
+from automem.launch.folder import LOCK, LaunchFolder
 from automem.launch.plan import Planned
 from automem.launch.status import JobStatus, look
 from automem.play.folder import locked
 
 Tell = Callable[[str], None]
-#: Seconds between signs of life, and that a job has to stop.
-_TOLD, _GRACE = 30.0, 60.0
+#: Seconds between signs of life, that a job has to stop, and before the lock is tried again.
+_TOLD, _GRACE, _AGAIN = 30.0, 60.0, 0.3
 
 
 def run_all(folder: LaunchFolder, tell: Tell, elements: Mapping[str, Sequence[int]] | None = None) -> None:
@@ -31,13 +31,15 @@ def run_all(folder: LaunchFolder, tell: Tell, elements: Mapping[str, Sequence[in
         KeyboardInterrupt: ^C or SIGTERM; the job that ran was stopped and goes on the next time.
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with locked(folder.path / "launch.lock"):
-        bad: dict[str, str] = {}
-        ran: set[str] = set()
+    bad: dict[str, str] = {}
+    passed_over: set[str] = set()
+    ran: set[str] = set()
+    with _alone(folder):
         for planned in folder.jobs:
             name = planned.job.name
             if planned.job.stage != "aggregate" and (missing := [need for need in planned.job.needs if need in bad]):
                 bad[name] = f"passed over: it needs {missing[0]}"
+                passed_over.add(name)
             else:
                 numbers = _owed(folder, planned, ran) if elements is None else elements.get(name, ())
                 if numbers:
@@ -48,11 +50,34 @@ def run_all(folder: LaunchFolder, tell: Tell, elements: Mapping[str, Sequence[in
                 tell(f"{name}: {bad[name]}")
     if bad:
         first, reason = next(iter(bad.items()))
+        also = f" and {len(passed_over)} passed over" if passed_over else ""
         raise RunError(
-            f"{len(bad)} of {len(folder.jobs)} jobs failed; the first, {first}: {reason}",
-            f"`automem job logs {_shown(folder)} {first}` shows why; the same command goes on",
+            f"{len(bad) - len(passed_over)} of {len(folder.jobs)} jobs failed{also}; the first, {first}: {reason}",
+            f"`automem job logs {folder.shown} {first}` shows why; the same command goes on",
         )
-    tell(f"all {len(folder.jobs)} jobs are completed")
+    tell(_summary(folder))
+
+
+@contextmanager
+def _alone(folder: LaunchFolder) -> Iterator[None]:
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(locked(folder.path / LOCK))
+        except UsageError:
+            # Whoever looks whether it is held has it for an instant.
+            time.sleep(_AGAIN)
+            stack.enter_context(locked(folder.path / LOCK))
+        yield
+
+
+def _summary(folder: LaunchFolder) -> str:
+    """How many jobs are completed, and which are not."""
+    jobs = look(folder)
+    owed = [job.name for job in jobs if set(job.counts) != {"completed"}]
+    if not owed:
+        return f"all {len(jobs)} jobs are completed"
+    hint = f"`automem job resubmit {folder.shown} --failed` goes on with them"
+    return f"{len(jobs) - len(owed)} of {len(jobs)} jobs are completed, {', '.join(owed)} not; {hint}"
 
 
 def _owed(folder: LaunchFolder, planned: Planned, ran: set[str]) -> list[int]:
@@ -108,8 +133,5 @@ def _wait(process: subprocess.Popen[bytes], folder: LaunchFolder, planned: Plann
         except subprocess.TimeoutExpired:
             status = _status(folder, planned)
             passed = time.monotonic() - began
-            tell(f"{planned.job.name}: {status.done} of {status.total} episodes, {passed:.0f} s")
-
-
-def _shown(folder: LaunchFolder) -> str:
-    return os.path.relpath(folder.path)
+            episodes = f"{status.done} of {status.total} episodes, " if status.total else ""
+            tell(f"{planned.job.name}: {episodes}{passed:.0f} s")

@@ -29,7 +29,7 @@ def named(jobs: Sequence[JobStatus], names: Iterable[str]) -> list[JobStatus]:
 
 
 def owed(jobs: Sequence[JobStatus], names: Iterable[str] = (), failed: bool = False) -> dict[str, list[int]]:
-    """The elements to start again: those that neither wait nor run, with `failed` only those not completed.
+    """The elements to start: those that neither wait nor run, with `failed` only those not completed.
 
     A table is made again when something is played again that goes into it.
     """

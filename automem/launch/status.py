@@ -18,9 +18,10 @@ from automem.launch.folder import LaunchFolder, Submission
 from automem.launch.plan import Planned
 from automem.play.folder import RunFolder
 
-State = Literal["pending", "running", "completed", "failed", "interrupted", "cancelled", "lost", "skipped"]
+#: `unstarted` waits like `pending`, but nobody is there who would start it.
+State = Literal["pending", "running", "completed", "failed", "interrupted", "cancelled", "lost", "unstarted"]
 #: States that an element stays in unless it is started again.
-ENDED: frozenset[State] = frozenset({"completed", "failed", "interrupted", "cancelled", "lost", "skipped"})
+ENDED: frozenset[State] = frozenset({"completed", "failed", "interrupted", "cancelled", "lost", "unstarted"})
 
 #: The states of Slurm in which a job is over -> ours.
 _OVER: dict[str, State] = {
@@ -117,16 +118,26 @@ class JobStatus:
 def look(folder: LaunchFolder) -> list[JobStatus]:
     """How all jobs go, in their order."""
     # The scheduler is asked first, so that a status file that is read later is never older than its answer.
-    seen = slurm.look(list(dict.fromkeys(s.slurm_id for s in folder.record.submissions)))
-    elements = _elements(folder, seen)
-    # For some seconds sacct tells a job that went back into the queue as ended.
-    if unconfirmed := _unconfirmed(elements):
-        elements = _elements(folder, seen | slurm.held(unconfirmed))
+    if folder.record.on == "local":
+        started = folder.started
+        elements = [tuple(_local(folder, job, n, started) for n in range(job.elements)) for job in folder.jobs]
+    else:
+        elements = _on_slurm(folder)
     found = []
     for planned, of_job in zip(folder.jobs, elements, strict=True):
         done, total = episodes(_folders(folder, planned))
         found.append(JobStatus(planned, of_job, done, total))
     return found
+
+
+def _on_slurm(folder: LaunchFolder) -> list[tuple[Element, ...]]:
+    """The elements of each job, as their own files and the scheduler say."""
+    seen = slurm.look(list(dict.fromkeys(s.slurm_id for s in folder.record.submissions)))
+    elements = _elements(folder, seen)
+    # For some seconds sacct tells a job that went back into the queue as ended.
+    if unconfirmed := _unconfirmed(elements):
+        elements = _elements(folder, seen | slurm.held(unconfirmed))
+    return elements
 
 
 def _unconfirmed(elements: Iterable[Iterable[Element]]) -> list[str]:
@@ -142,9 +153,7 @@ def _elements(folder: LaunchFolder, seen: Mapping[str, slurm.Seen]) -> list[tupl
 
 
 def _element(folder: LaunchFolder, planned: Planned, number: int, seen: Mapping[str, slurm.Seen]) -> Element:
-    own = OwnStatus.read(folder.job(planned.job.name) / "status" / f"{number}.json")
-    if folder.record.on == "local":
-        return _local(folder, planned, number, own)
+    own = _own(folder, planned, number)
     submission = _last(folder.record.submissions, planned.job.name, number)
     if submission is None:
         return Element(planned.job.name, number, "pending", reason="not submitted")
@@ -159,10 +168,14 @@ def _element(folder: LaunchFolder, planned: Planned, number: int, seen: Mapping[
     return _with_scheduler(planned.job.name, number, name, own, seen.get(name) or gone)
 
 
-def _local(folder: LaunchFolder, planned: Planned, number: int, own: OwnStatus | None) -> Element:
-    name = planned.job.name
+def _own(folder: LaunchFolder, planned: Planned, number: int) -> OwnStatus | None:
+    return OwnStatus.read(folder.job(planned.job.name) / "status" / f"{number}.json")
+
+
+def _local(folder: LaunchFolder, planned: Planned, number: int, started: bool) -> Element:
+    name, own = planned.job.name, _own(folder, planned, number)
     if own is None:
-        return Element(name, number, "pending")
+        return Element(name, number, "pending" if started else "unstarted")
     state: State = "interrupted" if own.state == "requeued" else own.state
     if own.state == "running" and own.host == socket.gethostname() and not _runs(own.pid, folder.job(name)):
         return Element(name, number, "lost", own=own, reason="its process is gone")

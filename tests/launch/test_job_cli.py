@@ -1,6 +1,7 @@
 """`automem job` and `automem launch`, from the command line, on this machine."""
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -8,7 +9,11 @@ import pytest
 from made import cluster, job, served
 
 from automem.launch import folder as folders
+from automem.launch.folder import LOCK
 from automem.launch.plan import plan
+from automem.play.folder import locked
+
+AUTOMEM = [sys.executable, "-c", "from automem.cli.main import main; main()"]
 
 
 @pytest.fixture
@@ -32,26 +37,57 @@ def rows(automem):
 
 
 def test_from_launch_to_mended(automem, launch):
-    assert rows(automem) == {"play": ["pending", "pending"], "more": ["pending"], "table": ["pending"]}
+    assert rows(automem) == {"play": ["unstarted", "unstarted"], "more": ["unstarted"], "table": ["unstarted"]}
     assert automem("job", "list")[1].splitlines()[0] == "runs/made"
     code, out, err = automem("job", "resubmit", "runs/made", "--dry-run")
-    assert (code, out) == (0, "")
-    code, out, err = automem("launch", "smoke", "--on", "local", "-o", "runs/made")
+    assert (code, out.splitlines()[0]) == (0, "would submit play: 0, 1")
+    code, out, err = automem("job", "resubmit", "runs/made")
     assert (code, err.splitlines()[0]) == (1, "play: 1 of 2")
-    assert rows(automem) == {"play": ["completed", "failed"], "more": ["pending"], "table": ["completed"]}
+    assert "error: 1 of 3 jobs failed and 1 passed over; the first, play: " in err
+    assert rows(automem) == {"play": ["completed", "failed"], "more": ["unstarted"], "table": ["completed"]}
     code, _, err = automem("job", "logs", "runs/made")
     assert code == 0
     code, out, _ = automem("job", "logs", "runs/made", "play/0", "--follow")
     assert (code, out.splitlines()[-1]) == (0, "played 0")
     code, out, _ = automem("job", "resubmit", "runs/made", "--failed", "--dry-run")
-    assert out.splitlines() == ["would submit play: 1", "would submit table: 0"]
+    assert out.splitlines() == ["would submit play: 1", "would submit more: 0", "would submit table: 0"]
     Path("mended").touch()
-    assert automem("job", "resubmit", "runs/made", "--failed")[0] == 0
-    assert rows(automem)["play"] == ["completed", "completed"]
+    code, _, err = automem("job", "resubmit", "runs/made", "--failed")
+    assert (code, err.splitlines()[-1]) == (0, "all 3 jobs are completed")
+    assert rows(automem) == {"play": ["completed", "completed"], "more": ["completed"], "table": ["completed"]}
+    assert automem("job", "watch", "runs/made", "--exit-when-done")[0] == 0
+
+
+def test_a_job_alone_does_not_make_the_others_completed(automem, launch):
+    Path("mended").touch()
+    code, _, err = automem("job", "resubmit", "runs/made", "play")
+    assert code == 0
+    assert err.splitlines()[-1].startswith("2 of 3 jobs are completed, more not; `automem job resubmit runs/made --fai")
+    assert rows(automem) == {"play": ["completed", "completed"], "more": ["unstarted"], "table": ["completed"]}
+
+
+def test_watching_ends_where_nobody_starts_what_is_left(automem, launch):
+    automem("job", "resubmit", "runs/made", "play")
+    code, _, err = automem("job", "watch", "runs/made", "--exit-when-done")
+    assert code == 1
+    *_, failed, unstarted, error, hint = err.splitlines()
+    assert failed == "play/1 failed: task 1 ended with exit code 1"
+    assert unstarted == "not started, and nobody is left who would: more"
+    assert error == "error: 2 of 4 elements did not succeed"
+    assert hint.endswith("; `automem job resubmit runs/made --failed` goes on")
+
+
+def test_watching_goes_on_while_somebody_is_there(automem, launch):
+    with locked(launch / LOCK):
+        assert rows(automem)["table"] == ["pending"]
+        watching = subprocess.Popen([*AUTOMEM, "job", "watch", "runs/made", "--exit-when-done"])
+        with pytest.raises(subprocess.TimeoutExpired):
+            watching.wait(8)
+    assert watching.wait(60) == 1
 
 
 def test_what_failed_is_shown_first(automem, launch):
-    automem("launch", "smoke", "--on", "local", "-o", "runs/made")
+    automem("job", "resubmit", "runs/made")
     _, out, _ = automem("job", "logs", "runs/made")
     assert "==> " in out and "/jobs/play/logs/1/attempt_1/task-1.log\nx played 1\n" in out
 
@@ -98,6 +134,7 @@ def test_the_main_table_as_the_documents_say(automem):
     [
         (["smoke", "--on", "slurm"], "--cluster is missing"),
         (["smoek", "--on", "local"], "unknown experiment 'smoek'"),
+        (["zzz", "--on", "local"], "hint: known: ablations, behaviour, "),
         (["smoke", "--on", "slurm", "--cluster", "nowhere.yaml"], "no cluster file 'nowhere.yaml'"),
         (["smoke", "--on", "local", "-s", "nothing=1"], "unknown key 'nothing'"),
     ],

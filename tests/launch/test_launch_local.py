@@ -71,13 +71,13 @@ def test_a_failure_passes_over_what_needs_it_and_can_be_mended(launch):
         job("table", [note("table")], "aggregate", needs=("a", "b")),
     )
     made = launch(*jobs)
-    with pytest.raises(RunError, match="2 of 3 jobs failed; the first, a: task 0 ended with exit code 1") as caught:
+    with pytest.raises(RunError, match="1 of 3 jobs failed and 1 passed over; the first, a: task 0 ended") as caught:
         run(made)
     assert "automem job logs" in caught.value.hint
     assert order() == ["a", "a1", "table"]
     assert "task 0: exit code 1; the end of its log:\n    it is broken\n" in log(made, "a")
-    assert states(made) == {"a": ["failed", "completed"], "b": ["pending"], "table": ["completed"]}
-    assert resubmit.owed(look(made), failed=True) == {"a": [0], "table": [0]}
+    assert states(made) == {"a": ["failed", "completed"], "b": ["unstarted"], "table": ["completed"]}
+    assert resubmit.owed(look(made), failed=True) == {"a": [0], "b": [0], "table": [0]}
     Path("mended").touch()
     run(made)
     assert order() == ["a", "a1", "table", "a", "b", "table"]
@@ -175,7 +175,11 @@ def test_stopping_stops_all_and_the_same_command_goes_on(tmp_path, monkeypatch):
     assert said.splitlines()[-1] == "interrupted; the same command goes on with out"
     made = folders.LaunchFolder.read(tmp_path / "out")
     assert left_behind(made) == []
-    assert states(made)["play"] == ["interrupted"]
+    assert states(made) == {"play": ["interrupted"], "table": ["unstarted"]}
+    watched = subprocess.run([*AUTOMEM, "job", "watch", "out", "--exit-when-done"], capture_output=True, text=True)
+    assert watched.returncode == 1
+    assert "play/0 interrupted" in watched.stderr
+    assert watched.stderr.endswith(" `automem job resubmit out --failed` goes on\n")
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     assert "going on at step" in log(made, "play", attempt=2, file="task-0.log")
