@@ -76,6 +76,17 @@ def checked(model: type[M], data: Any, where: str, hint: str) -> M:
         raise UsageError(f"{where}: {problem}", f"{close} Otherwise: {hint}" if close else hint) from error
 
 
+def reason(error: Exception) -> str:
+    """In plain words, why data could not be taken apart."""
+    if isinstance(error, ValidationError):
+        return str(first_problem(error))
+    if isinstance(error, KeyError):
+        return f"{error.args[0]}: this key is missing"
+    if isinstance(error, IndexError):
+        return "it refers to something that is not there"
+    return str(error) if isinstance(error, ValueError) else "it is not as it was written"
+
+
 def _not_json(text: str, error: json.JSONDecodeError) -> str:
     if not text.strip():
         return "it is empty"

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from hashlib import blake2b
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, BinaryIO, Literal
 
 from pydantic import BaseModel, ConfigDict
 
@@ -24,14 +23,14 @@ from automem.episode import EpisodeSpec
 from automem.errors import FailureKind, RunError, UsageError
 from automem.memory.kinds import Splice
 from automem.messages import Message, Phase, Role, ToolCall, Usage
+from automem.records import reason
+from automem.texts import TextTable, joined
 
 FORMAT = 1
-#: Blocks shorter than this are written where they stand; an entry in the table would not be shorter.
-_INTERN = 80
-_BLANK = re.compile(r"\n\n+")
 _SYNC_SECONDS = 3.0
 
-Parts = int | str | list[int | str]
+#: How lines begin; by that they are told without being taken apart.
+_STEP, _RESULT = b'{"kind":"step","t":%d,', b'{"kind":"result",'
 
 #: What reading a line may raise when somebody has edited it.
 _DAMAGED = (AttributeError, LookupError, TypeError, ValueError)
@@ -129,47 +128,6 @@ class Trace:
     path: Path | None = None
 
 
-@dataclass
-class _TextTable:
-    """Text -> table entry, by hash: what a writer needs; the texts themselves are in the file."""
-
-    entries: dict[bytes, int] = field(default_factory=dict)
-    fresh: list[str] = field(default_factory=list)
-
-    def add(self, text: str) -> int:
-        key = blake2b(text.encode(), digest_size=12).digest()
-        if key not in self.entries:
-            self.entries[key] = len(self.entries)
-            self.fresh.append(text)
-        return self.entries[key]
-
-    def put(self, text: str, whole: bool = False) -> Parts:
-        """The stored form of `text`: split at blank lines, unless it is known to repeat as a whole."""
-        if len(text) < _INTERN:
-            return text
-        if whole:
-            return self.add(text)
-        parts: list[int | str] = []
-        for block in _blocks(text):
-            if len(block) >= _INTERN:
-                parts.append(self.add(block))
-            elif parts and isinstance(parts[-1], str):
-                parts[-1] += block
-            else:
-                parts.append(block)
-        return parts[0] if len(parts) == 1 else parts
-
-    def take_fresh(self) -> list[str]:
-        fresh, self.fresh = self.fresh, []
-        return fresh
-
-
-def _blocks(text: str) -> list[str]:
-    """`text` cut behind each run of blank lines; the last block is empty where the text ends with one."""
-    ends = [blank.end() for blank in _BLANK.finditer(text)]
-    return [text[start:end] for start, end in zip([0, *ends], [*ends, len(text)], strict=True)]
-
-
 class TraceWriter:
     """Appends records to one trace file. A line is one write, so a killed process loses at most one step."""
 
@@ -177,10 +135,10 @@ class TraceWriter:
         """Open `path`; an existing unfinished trace is cut to its whole step lines and continued.
 
         Raises:
-            UsageError: the file is the trace of another episode.
+            UsageError: the file is the trace of another episode, or is damaged.
         """
         self._path = path
-        self._table = _TextTable()
+        self._table = TextTable()
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists():
             self._reopen(spec)
@@ -214,10 +172,9 @@ class TraceWriter:
         self._file.close()
 
     def _reopen(self, spec: EpisodeSpec) -> None:
+        check_lines(self._path, spec)
         end = 0
         for record, end_of_line in _lines(self._path):
-            if record["kind"] == "header" and record["id"] != spec.id:
-                raise UsageError(f"{self._path} is the trace of another episode ({record['id']})")
             if record["kind"] == "result":
                 break
             for text in record.get("texts", ()):
@@ -250,32 +207,69 @@ class TraceReader:
         self._texts: list[str] = []
         header = next((record for record, _ in _lines(path)), None)
         if header is None or header.get("kind") != "header":
-            raise UsageError(f"{path} is not a trace: it has no header line")
+            raise UsageError(f"{path} is not a trace: it has no header line", _mend(path, 1))
         if header.get("format") != FORMAT:
-            raise UsageError(f"{path} has trace format {header.get('format')}, this version reads {FORMAT}")
+            raise UsageError(
+                f"{path} has trace format {header.get('format')}, this version reads {FORMAT}",
+                "read it with the version of AutoMem that wrote it",
+            )
         try:
             self.spec = EpisodeSpec.model_validate(header["spec"])
         except _DAMAGED as error:
-            raise UsageError(f"{path}, line 1: damaged ({error})") from error
+            raise _damaged(path, 1, reason(error)) from error
 
     def steps(self) -> Iterator[Step]:
-        """The steps in order; `result` is set when the last one has been read."""
-        self._texts = []
-        count = 0
+        """The steps in order; `result` is set when the last one has been read.
+
+        Raises:
+            UsageError: a line is damaged or missing; names it.
+        """
+        self._texts, self.result = [], None
+        order = _Order()
         for number, (record, _) in enumerate(_lines(self.path), 1):
             try:
+                kind = order.take(record)
                 self._texts += record.pop("texts", ())
-                kind = record.pop("kind")
                 step = _unpack_step(record, self._texts) if kind == "step" else None
-                if step is not None and step.t != count:
-                    raise ValueError(f"step {step.t} stands where step {count} is due")
-                if kind == "result":
-                    self.result = Result.model_validate(record)
             except _DAMAGED as error:
-                raise UsageError(f"{self.path}, line {number}: damaged ({type(error).__name__}: {error})") from error
+                raise _damaged(self.path, number, reason(error)) from error
+            self.result = order.result
             if step is not None:
-                count += 1
                 yield step
+
+
+@dataclass
+class _Order:
+    """The order of the lines of a trace: how far it has come."""
+
+    steps: int = 0
+    begun: bool = False
+    result: Result | None = None
+
+    def take(self, record: dict[str, Any]) -> str:
+        """The kind of the next line.
+
+        Raises:
+            KeyError, ValueError: it is none, or another one is due; says which.
+        """
+        kind = record.pop("kind")
+        if self.result is not None:
+            raise ValueError("it stands behind the result")
+        if not self.begun and kind != "header":
+            raise ValueError("the header is missing")
+        if kind == "step":
+            # Looked at before the texts: where a line is missing, those that it brought are missing, too.
+            if record["t"] != self.steps:
+                raise ValueError(f"step {record['t']} stands where step {self.steps} is due")
+            self.steps += 1
+        elif kind == "result":
+            self.result = Result.model_validate(record)
+            if self.result.finished and self.result.steps != self.steps:
+                raise ValueError(f"the result is of {self.result.steps} steps, and {self.steps} are there")
+        elif self.begun:
+            raise ValueError("it is no step")
+        self.begun = True
+        return str(kind)
 
 
 def read_trace(path: Path) -> Trace:
@@ -291,14 +285,36 @@ def read_result(path: Path) -> Result | None:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - 65_536))
         tail = file.read().splitlines(keepends=True)
-    if not tail or not tail[-1].endswith(b"\n") or b'"kind":"result"' not in tail[-1][:40]:
+    if not tail or not tail[-1].endswith(b"\n") or not tail[-1].startswith(_RESULT):
         return None
     try:
         record = json.loads(tail[-1])
         record.pop("kind")
         return Result.model_validate(record)
     except _DAMAGED as error:
-        raise UsageError(f"{path}, last line: damaged ({error})") from error
+        raise _damaged(path, "the last line", reason(error)) from error
+
+
+def check_lines(path: Path, spec: EpisodeSpec) -> None:
+    """Check that a trace is that of `spec` and that all of its lines are there, without taking them apart.
+
+    So fast that each start can look at all traces of a run. What is wrong within a line is found by whoever reads it.
+
+    Raises:
+        UsageError: it is the trace of another episode, or a line is damaged or missing; names it.
+    """
+    order = _Order()
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            if order.begun and order.result is None and line.startswith(_STEP % order.steps) and line.endswith(b"}\n"):
+                order.steps += 1
+            elif (record := _parsed(path, number, line, file)) is not None:
+                try:
+                    if number == 1 and record["id"] != spec.id:
+                        raise ValueError(f"it is the trace of another episode ({record['id']})")
+                    order.take(record)
+                except _DAMAGED as error:
+                    raise _damaged(path, number, reason(error)) from error
 
 
 def _lines(path: Path) -> Iterator[tuple[dict[str, Any], int]]:
@@ -306,21 +322,41 @@ def _lines(path: Path) -> Iterator[tuple[dict[str, Any], int]]:
     offset = 0
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
-            if not line.endswith(b"\n"):
-                return
             offset += len(line)
-            try:
-                record = json.loads(line)
-            except ValueError as error:  # bytes that are not UTF-8 count too
-                if file.read(1) == b"":
-                    return
-                raise UsageError(f"{path}, line {number}: not JSON ({error})") from error
-            if not isinstance(record, dict):
-                raise UsageError(f"{path}, line {number}: not a line of a trace")
-            yield record, offset
+            if (record := _parsed(path, number, line, file)) is not None:
+                yield record, offset
 
 
-def _pack_step(step: Step, table: _TextTable) -> dict[str, Any]:
+def _parsed(path: Path, number: int, line: bytes, file: BinaryIO) -> dict[str, Any] | None:
+    """The record in a line; None in place of a torn last one."""
+    if not line.endswith(b"\n"):
+        return None
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError) as error:  # bytes that are not UTF-8 count too
+        if file.read(1) == b"":
+            return None
+        raise UsageError(f"{path}, line {number}: not JSON", _mend(path, number)) from error
+    if not isinstance(record, dict):
+        raise UsageError(f"{path}, line {number}: not a line of a trace", _mend(path, number))
+    return record
+
+
+def _damaged(path: Path, number: int | str, why: str) -> UsageError:
+    line = f"line {number}" if isinstance(number, int) else number
+    return UsageError(f"{path}, {line}: damaged: {why}", _mend(path, number))
+
+
+def _mend(path: Path, number: int | str) -> str:
+    """What to do about a file that is not the trace that it should be."""
+    if path.parts[-4:-3] == ("traces",):
+        return "delete this file and run again: its episode is played afresh"
+    if number == 1:
+        return "traces are the files traces/ENV/TASK/EPISODE.jsonl of a run folder"
+    return "copy it again from the run that it is of"
+
+
+def _pack_step(step: Step, table: TextTable) -> dict[str, Any]:
     record = step.model_dump(exclude_defaults=True)
     record["observation"] = table.put(step.observation)
     before: list[Message] = []
@@ -340,11 +376,7 @@ def _pack_step(step: Step, table: _TextTable) -> dict[str, Any]:
 
 
 def _unpack_step(record: dict[str, Any], texts: list[str]) -> Step:
-    def text(parts: Parts) -> str:
-        if isinstance(parts, list):
-            return "".join(texts[p] if isinstance(p, int) else p for p in parts)
-        return texts[parts] if isinstance(parts, int) else parts
-
+    text = partial(joined, texts=texts)
     record["observation"] = text(record["observation"])
     before: list[dict[str, Any]] = []
     for call in record.get("calls", ()):

@@ -18,11 +18,13 @@ from automem.trace import (
     Step,
     TraceReader,
     TraceWriter,
+    check_lines,
     read_result,
     read_trace,
 )
 
 DONE = Result(end="terminated", progress=0.5, score=2.0, steps=3)
+DONE_AT_ONCE = DONE.model_copy(update={"steps": 1})
 FAILED = Result(end="failed", progress=0.1, score=0.1, steps=1, failure="model", message="endpoint down")
 
 
@@ -73,7 +75,8 @@ def test_texts_come_back_word_for_word(tmp_path, texts):
         answered = OperationRecord(name="READ", args=[text], result=text)
         calls = [call(talk, text, operations=[answered]), call(longer, text), call(talk[:1])]
         steps.append(step(t, text, calls=calls, memory=[Splice("log", 0, 1, (text, ""))]))
-    assert read_trace(write(path, steps, DONE)).steps == steps
+    done = DONE.model_copy(update={"steps": len(steps)})
+    assert read_trace(write(path, steps, done)).steps == steps
 
 
 def test_all_fields_come_back(tmp_path):
@@ -176,7 +179,7 @@ def test_an_unfinished_trace_has_no_result(tmp_path):
 
 
 def test_a_reader_can_read_twice(tmp_path):
-    reader = TraceReader(write(tmp_path / "t.jsonl", [step(observation="long " * 100)], DONE))
+    reader = TraceReader(write(tmp_path / "t.jsonl", [step(observation="long " * 100)], DONE_AT_ONCE))
     assert list(reader.steps()) == list(reader.steps())
 
 
@@ -222,10 +225,124 @@ def test_a_line_is_plain_json(tmp_path):
     assert "ключ" in path.read_text()
 
 
-def test_a_step_that_is_missing_is_named(tmp_path):
-    path = tmp_path / "t.jsonl"
-    write(path, [step(t) for t in range(3)])
-    lines = path.read_text().splitlines(keepends=True)
-    path.write_text("".join(lines[:2] + lines[3:]))
-    with pytest.raises(UsageError, match=r"line 3: damaged .*step 2 stands where step 1 is due"):
+LONG = "a text that is stored once " * 10
+
+
+@pytest.fixture
+def lines(tmp_path):
+    """Lines of a finished trace of three steps, the second of which brings a text that the third needs."""
+    steps = [step(0), step(1, observation=LONG), step(2, observation=LONG)]
+    return write(tmp_path / "whole.jsonl", steps, DONE).read_bytes().splitlines(keepends=True)
+
+
+#: What is done to the lines -> what is said, by whoever reads the steps and by whoever looks at the order only.
+DAMAGE = {
+    "the line with a text is missing": (
+        lambda lines: lines[:2] + lines[3:],
+        "line 3: damaged: step 2 stands where step 1 is due",
+    ),
+    "a line stands twice": (
+        lambda lines: lines[:3] + lines[2:],
+        "line 4: damaged: step 1 stands where step 2 is due",
+    ),
+    "the last step is missing": (
+        lambda lines: lines[:3] + lines[4:],
+        "line 4: damaged: the result is of 3 steps, and 2 are there",
+    ),
+    "a line is cut": (lambda lines: [*lines[:2], lines[2][:50] + b"\n", *lines[3:]], "line 3: not JSON"),
+    "zeros in a line": (lambda lines: [*lines[:2], bytes(99) + b"\n", *lines[3:]], "line 3: not JSON"),
+    "an empty line": (lambda lines: [*lines[:2], b"\n", *lines[2:]], "line 3: not JSON"),
+    "a list": (lambda lines: [*lines[:2], b"[1]\n", *lines[3:]], "line 3: not a line of a trace"),
+    "no kind": (lambda lines: [*lines[:2], b"{}\n", *lines[3:]], "line 3: damaged: kind: this key is missing"),
+    "another kind": (lambda lines: [*lines[:2], b'{"kind":"x"}\n', *lines[3:]], "line 3: damaged: it is no step"),
+    "two headers": (lambda lines: [lines[0], *lines], "line 2: damaged: it is no step"),
+    "two results": (lambda lines: [*lines, lines[-1]], "line 6: damaged: it stands behind the result"),
+    "a step behind the result": (lambda lines: [*lines, lines[1]], "line 6: damaged: it stands behind the result"),
+    "a wrong value in the result": (
+        lambda lines: [*lines[:-1], lines[-1].replace(b"0.5", b'"much"')],
+        "line 5: damaged: progress: input should be a valid number",
+    ),
+    "an unknown key in the result": (
+        lambda lines: [*lines[:-1], lines[-1].replace(b'"progress"', b'"progres"')],
+        "line 5: damaged: progres: unknown key 'progres'",
+    ),
+}
+#: Told only by whoever takes lines apart.
+WITHIN = {
+    "two lines are one": (lambda lines: [*lines[:2], lines[2][:50], *lines[3:]], "line 3: not JSON"),
+    "a key is missing": (
+        lambda lines: [*lines[:2], lines[2].replace(b'"action":', b'"acton":'), *lines[3:]],
+        "line 3: damaged: acton: unknown key 'acton'",
+    ),
+    "no observation": (
+        lambda lines: [*lines[:2], lines[2].replace(b'"observation":', b'"o":'), *lines[3:]],
+        "line 3: damaged: observation: this key is missing",
+    ),
+    "a wrong value": (
+        lambda lines: [*lines[:2], lines[2].replace(b'"reward":0.0', b'"reward":"x"'), *lines[3:]],
+        "line 3: damaged: reward: input should be a valid number",
+    ),
+    "a text of another line": (
+        lambda lines: [*lines[:2], lines[2].replace(b'"observation":0', b'"observation":7'), *lines[3:]],
+        "line 3: damaged: it refers to something that is not there",
+    ),
+    "calls of a wrong kind": (
+        lambda lines: [*lines[:2], lines[2].replace(b'"action"', b'"calls":[3],"action"'), *lines[3:]],
+        "line 3: damaged: it is not as it was written",
+    ),
+}
+
+
+@pytest.mark.parametrize("damage", [*DAMAGE, *WITHIN])
+def test_a_damaged_trace_is_refused_by_line(tmp_path, lines, damage):
+    do, said = (DAMAGE | WITHIN)[damage]
+    path = tmp_path / "traces" / "courier" / "short" / "t.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"".join(do(lines)))
+    assert path.read_bytes() != b"".join(lines)
+    readings = [lambda: read_trace(path)]
+    if damage in DAMAGE:
+        readings += [lambda: check_lines(path, spec()), lambda: TraceWriter(path, spec())]
+    for reading in readings:
+        with pytest.raises(UsageError) as caught:
+            reading()
+        assert caught.value.message.startswith(f"{path}, {said}")
+        assert caught.value.hint == "delete this file and run again: its episode is played afresh"
+    assert path.read_bytes() == b"".join(do(lines))
+
+
+def test_a_file_that_is_in_no_run_is_not_to_be_deleted(tmp_path, lines):
+    path = tmp_path / "mine.jsonl"
+    path.write_bytes(b"".join(lines[:1] + lines[2:]))
+    with pytest.raises(UsageError) as caught:
         read_trace(path)
+    assert caught.value.hint == "copy it again from the run that it is of"
+    path.write_bytes(b"# Some page\n\nwith text\n")
+    with pytest.raises(UsageError) as caught:
+        read_trace(path)
+    assert caught.value.hint == "traces are the files traces/ENV/TASK/EPISODE.jsonl of a run folder"
+
+
+def test_a_whole_trace_passes_the_check_finished_or_not(tmp_path, lines):
+    path = tmp_path / "t.jsonl"
+    for count in range(len(lines) + 1):
+        for torn in (b"", b'{"kind":"st', b"garbage\n", b"\xff\n"):
+            path.write_bytes(b"".join(lines[:count]) + torn)
+            check_lines(path, spec())
+    spaced = [json.dumps(json.loads(line)).encode() + b"\n" for line in lines]
+    path.write_bytes(b"".join(spaced))
+    check_lines(path, spec())
+    assert [one.t for one in read_trace(path).steps] == [0, 1, 2]
+
+
+def test_a_failed_result_may_tell_of_fewer_steps_than_are_there(tmp_path):
+    path = write(tmp_path / "t.jsonl", [step(0), step(1)], FAILED)
+    check_lines(path, spec())
+    assert read_trace(path).result == FAILED
+
+
+def test_a_trace_of_another_episode_does_not_pass(tmp_path, lines):
+    path = tmp_path / "t.jsonl"
+    path.write_bytes(b"".join(lines))
+    with pytest.raises(UsageError, match=f"line 1: damaged: it is the trace of another episode \\({spec().id}\\)"):
+        check_lines(path, spec(seed=1))

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from automem.cli.choosing import EPISODE, chosen
 
 if TYPE_CHECKING:
+    from automem.episode import EpisodeSpec
+    from automem.play.folder import RunFolder
     from automem.trace import Call, Step
 
 
@@ -30,22 +32,47 @@ def list_traces(
     run: Annotated[Path, typer.Argument(help="Run folder.")],
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
-    """The episodes of a run, and how each ended."""
+    """The episodes of a run, and how each ended; exit code 2 if a trace is damaged."""
+    from automem.errors import UsageError
     from automem.play.folder import RunFolder
 
     folder = RunFolder.read(run)
-    rows = []
+    rows, damaged = [], list[UsageError]()
     for spec in folder.config.specs():
-        result = folder.result(spec)
-        place = {"env": spec.env, "task": spec.task, "seed": spec.seed, "path": str(folder.trace_path(spec))}
-        row = {"id": spec.id, **place}
-        rows.append({**row, **(result.model_dump() if result else {"end": "unfinished"})})
+        row = {
+            "id": spec.id,
+            "env": spec.env,
+            "task": spec.task,
+            "seed": spec.seed,
+            "path": str(folder.trace_path(spec)),
+        }
+        try:
+            rows.append({**row, **_ended(folder, spec)})
+        except UsageError as error:
+            rows.append({**row, "end": "damaged"})
+            damaged.append(error)
     if as_json:
         print(json.dumps(rows, indent=2))
-        return
-    for row in rows:
+    for row in [] if as_json else rows:
         outcome = f"{row['progress']:7.1%} {row['steps']:6} steps" if "steps" in row else ""
         print(f"{row['id']}  {row['env']}/{row['task']}  {row['end']:10} {outcome}")
+    # What can be listed is listed; the command fails all the same.
+    if damaged:
+        raise damaged[0]
+
+
+def _ended(folder: RunFolder, spec: EpisodeSpec) -> dict[str, Any]:
+    """How an episode ended.
+
+    Raises:
+        UsageError: its trace is damaged.
+    """
+    from automem.trace import check_lines
+
+    if (trace := folder.trace_path(spec)).is_file():
+        check_lines(trace, spec)
+    result = folder.result(spec)
+    return result.model_dump() if result else {"end": "unfinished"}
 
 
 @app.command()

@@ -12,21 +12,27 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import shutil
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from automem.differences import differences
 from automem.episode import EpisodeSpec, Limits, ModelSpec
 from automem.errors import RunError, UsageError, did_you_mean
 from automem.messages import Role
 from automem.plugins import plain_name
-from automem.trace import Result, read_result
+from automem.records import checked, read_json
+from automem.trace import Result, check_lines, read_result
+
+#: The name of a trace: what `EpisodeSpec.id` is made of.
+_TRACE = re.compile(r"s\d+-[0-9a-f]{12}\.jsonl")
+_MEND = "put it right or bring it back from a copy; `automem run --redo` plays the run afresh"
 
 
 class RunConfig(BaseModel):
@@ -35,14 +41,21 @@ class RunConfig(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     env: str
-    tasks: list[str]
+    tasks: Annotated[list[str], Field(min_length=1)]
     options: dict[str, Any] = Field(default_factory=dict)
-    seeds: list[int]
+    seeds: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
     scaffold: str
     scaffold_digest: str
     models: dict[Role, ModelSpec]
     limits: Limits = Limits()
-    repeat: int = 0
+    repeat: Annotated[int, Field(ge=0)] = 0
+
+    @field_validator("models")
+    @classmethod
+    def _committing(cls, models: dict[Role, ModelSpec]) -> dict[Role, ModelSpec]:
+        if "gameplay" not in models:
+            raise ValueError("there is none for the role gameplay")
+        return models
 
     def specs(self) -> list[EpisodeSpec]:
         """The episodes of the run, task by task, seed by seed."""
@@ -58,6 +71,12 @@ class RunConfig(BaseModel):
         tasks = list(dict.fromkeys(other.tasks + self.tasks))
         seeds = list(dict.fromkeys(other.seeds + self.seeds))
         return self.model_copy(update={"tasks": tasks, "seeds": seeds})
+
+
+class _Record(BaseModel):
+    """`run.json`, as far as it is read here; the rest of it is about the first attempt."""
+
+    config: RunConfig
 
 
 class RunFolder:
@@ -76,13 +95,11 @@ class RunFolder:
             UsageError: there is no run there, or its `run.json` is damaged.
         """
         file = path / "run.json"
+        refuse_lost(path)
         if not file.is_file():
             raise UsageError(f"no run at '{path}': there is no {file}", "runs are written by `automem run -o`")
-        try:
-            record = json.loads(file.read_text(encoding="utf-8"))
-            return cls(path, RunConfig.model_validate(record["config"]), record)
-        except (OSError, UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError, ValidationError) as error:
-            raise UsageError(f"{file} is damaged: {error}") from error
+        record = read_json(file, _MEND)
+        return cls(path, checked(_Record, record, f"{file} is damaged", _MEND).config, record)
 
     @property
     def name(self) -> str:
@@ -180,6 +197,16 @@ def check_run(path: Path, config: RunConfig) -> None:
         _refuse_foreign(path)
 
 
+def refuse_lost(path: Path) -> None:
+    """Raise UsageError where `path` is a run whose `run.json` is gone: without it nobody knows what was played."""
+    if (path / "run.json").is_file() or not any(_TRACE.fullmatch(file.name) for file in path.glob("traces/*/*/*")):
+        return
+    raise UsageError(
+        f"{path / 'run.json'} is missing, but there are traces of a run in {path / 'traces'}",
+        "bring it back from a copy; without one, move the folder away and play the run again",
+    )
+
+
 def _opened(path: Path, config: RunConfig, record: dict[str, Any]) -> RunFolder:
     if not (path / "run.json").is_file():
         return RunFolder(path, config, record)
@@ -189,7 +216,12 @@ def _opened(path: Path, config: RunConfig, record: dict[str, Any]) -> RunFolder:
             f"{path} was made with other settings: {'; '.join(differences)}",
             "choose another -o, or --redo to throw the earlier run away",
         )
-    return RunFolder(path, config.extended(folder.config), folder.record)
+    extended = RunFolder(path, config.extended(folder.config), folder.record)
+    # An episode counts as played by its last line alone: a trace that is damaged must be told before others are played.
+    for spec in extended.config.specs():
+        if (trace := extended.trace_path(spec)).is_file():
+            check_lines(trace, spec)
+    return extended
 
 
 def _throw_away(path: Path) -> None:
@@ -226,6 +258,7 @@ def write_atomically(path: Path, text: str) -> None:
 def _refuse_foreign(path: Path) -> None:
     if path.is_file():
         raise UsageError(f"-o {path}: there is a file of that name")
+    refuse_lost(path)
     # What a run that was killed before it wrote run.json may have left.
     left = {"run.lock", "logs", "scaffold"}
     names = [p.name for p in path.iterdir()] if path.is_dir() else []

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from automem.episode import EpisodeSpec
 from automem.errors import UsageError
-from automem.play.folder import RunFolder
+from automem.play.folder import RunFolder, refuse_lost
 
 #: File -> what kind of folder it marks. What stands below such a folder is its own.
 _MARKS = {"run.json": "runs", "evolve.json": "evolved", "train.json": "trained"}
@@ -32,7 +32,11 @@ class Found:
 
 
 def find_runs(places: Iterable[Path]) -> Found:
-    """The run, evolve and train folders at and below `places`."""
+    """The run, evolve and train folders at and below `places`.
+
+    Raises:
+        UsageError: one is a run whose `run.json` is gone.
+    """
     found = Found()
     for place in places:
         for folder, kind in _walk(place):
@@ -45,6 +49,7 @@ def _walk(folder: Path) -> Iterator[tuple[Path, str]]:
         if (folder / mark).is_file():
             yield folder, kind
             return
+    refuse_lost(folder)
     launched = (folder / "launch.json").is_file()
     for below in sorted(folder.iterdir()) if folder.is_dir() else []:
         if below.is_dir() and not below.is_symlink() and not (launched and below.name == _SNAPSHOT):

@@ -84,7 +84,7 @@ def test_long_values_are_shown_around_the_place_where_they_part(tmp_path):
 
 
 def test_a_shorter_trace_another_result_and_an_unfinished_one_differ(tmp_path):
-    short = found(tmp_path / "1", steps(), steps()[:1])
+    short = found(tmp_path / "1", steps(), steps()[:1], (ended(0.5), ended(0.5, steps=1)))
     assert (short.step, short.field, short.a, short.b) == (1, "step", "played: east", "not played")
     scored = found(tmp_path / "2", steps(), steps(), (ended(0.5), ended(1.0)))
     assert (scored.step, scored.field, scored.a, scored.b) == (None, "result.progress", "0.5", "1.0")

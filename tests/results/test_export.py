@@ -89,7 +89,7 @@ def test_a_run_gives_the_rows_of_all_its_traces(tmp_path):
     folder = run(tmp_path / "r", {0: ended(1.0), 1: failed(), 2: None})
     for one in folder.config.specs()[:2]:
         folder.trace_path(one).unlink()
-        write(folder.trace_path(one), play("ab", calls=[[call("plan")]]), ended(1.0), one)
+        write(folder.trace_path(one), play("ab", calls=[[call("plan")]]), ended(1.0, steps=1), one)
     folder.trace_path(folder.config.specs()[2]).unlink()
     assert export_rows(folder.path, tmp_path / "rows.jsonl") == 2
     assert [row["seed"] for row in read(tmp_path / "rows.jsonl")] == [0, 1]
