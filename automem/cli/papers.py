@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from automem.cli.table import Format
-    from automem.evolve.config import EvolveConfig
     from automem.launch.cells import Cell
     from automem.launch.experiment import Experiment
+    from automem.launch.folder import LaunchFolder
     from automem.play.folder import RunFolder
     from automem.results.found import Found
     from automem.results.published import Compared, Pool
-    from automem.train.config import TrainConfig
 
 
 @dataclass
@@ -88,7 +87,8 @@ def compared(asked: Given, sample_se: bool) -> list[Compared]:
     experiments = asked.experiments or [load_experiment(name) for name in _launched(asked.places)]
     if not experiments:
         raise UsageError("--paper of which experiment?", "name one as well, for example main-table")
-    return [_compared(experiment, asked.found, sample_se) for experiment in experiments]
+    launches = _launches(asked.found)
+    return [_compared(experiment, asked.found, launches, sample_se) for experiment in experiments]
 
 
 def _launched(places: Sequence[Path]) -> list[str]:
@@ -98,7 +98,15 @@ def _launched(places: Sequence[Path]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _compared(experiment: Experiment, found: Found, sample_se: bool) -> Compared:
+def _launches(found: Found) -> list[LaunchFolder]:
+    """The launches that folders are of."""
+    from automem.launch.folder import FILE, LaunchFolder
+
+    above = [parent for path in (*found.runs, *found.evolved, *found.trained) for parent in path.resolve().parents]
+    return [LaunchFolder.read(path) for path in dict.fromkeys(above) if (path / FILE).is_file()]
+
+
+def _compared(experiment: Experiment, found: Found, launches: Sequence[LaunchFolder], sample_se: bool) -> Compared:
     from automem.errors import UsageError
     from automem.launch.experiment import load_experiment
     from automem.results.published import compare, load_expected
@@ -110,7 +118,21 @@ def _compared(experiment: Experiment, found: Found, sample_se: bool) -> Compared
     whole = load_experiment(str(experiment.folder)).cells()
     expected = load_expected(experiment.expected, [name for cell in whole for name in names_of(cell)])
     pools, notes = _pools(cells, found)
-    return compare(experiment.name, expected, pools, notes, sample_se)
+    return compare(experiment.name, expected, pools, [*_overridden(experiment, launches), *notes], sample_se)
+
+
+def _overridden(experiment: Experiment, launches: Sequence[LaunchFolder]) -> Iterator[str]:
+    """A note for each launch of the experiment that was asked for with other keys."""
+    from automem.errors import UsageError
+    from automem.launch.match import launch_differences
+
+    for launch in launches:
+        try:
+            found = launch_differences(experiment, launch.record)
+        except UsageError as error:
+            found = [f"they cannot be read any more ({error.message})"]
+        if found:
+            yield f"{launch.shown} was launched with other settings than {experiment.name} has: {'; '.join(found)}."
 
 
 def names_of(cell: Cell) -> list[str]:
@@ -120,73 +142,61 @@ def names_of(cell: Cell) -> list[str]:
 
 
 def _pools(cells: Sequence[Cell], found: Found) -> tuple[dict[str, Pool], list[str]]:
-    """The episodes of each cell, and a note for each run that is of none."""
-    from automem.launch.match import differences, nearest_cell
+    """The episodes of each cell, and a note for each folder that is of none."""
+    from automem.launch.match import differences
     from automem.play.folder import RunFolder
     from automem.results.published import Pool
 
     runs: dict[str, list[RunFolder]] = {}
-    notes = []
+    notes: list[str] = []
     evaluated = [cell for cell in cells if cell.stage.do == "evaluate"]
     for run in map(RunFolder.read, found.runs):
-        of = [cell for cell in evaluated if not differences(cell, run.config)]
-        for cell in of:
+        for cell in _cells_of(run.path, [(cell, differences(cell, run.config)) for cell in evaluated], notes):
             runs.setdefault(cell.id, []).append(run)
-        if not of and (near := nearest_cell(evaluated, run.config)):
-            notes.append(f"{run.name} is not compared: of {near[0].id} it differs in that {'; '.join(near[1])}.")
     seeds = {cell.id: frozenset(cell.seeds) for cell in cells}
     pools = {name: Pool(tuple(found), seeds[name]) for name, found in runs.items()}
-    for name, pool in _loop_pools(cells, found):
+    for name, pool in (*_loop1_pools(cells, found, notes), *_loop2_pools(cells, found, notes)):
         pools.setdefault(name, pool)
     return pools, notes
 
 
-def _loop_pools(cells: Sequence[Cell], found: Found) -> Iterator[tuple[str, Pool]]:
-    """What loops started from and ended with, on the seeds of their cells."""
-    from automem.evolve.loop import read_config as read_evolve
+def _cells_of(folder: Path, differing: Sequence[tuple[Cell, list[str]]], notes: list[str]) -> list[Cell]:
+    """The cells that a folder differs from in nothing; where it is of none, a note says what the nearest one is."""
+    of = [cell for cell, found in differing if not found]
+    if differing and not of:
+        near, found = min(differing, key=lambda pair: len(pair[1]))
+        notes.append(f"{folder} is not compared: of {near.id} it differs in that {'; '.join(found)}.")
+    return of
+
+
+def _loop1_pools(cells: Sequence[Cell], found: Found, notes: list[str]) -> Iterator[tuple[str, Pool]]:
+    """What loops 1 started from and ended with, on those gate seeds that are the cell's."""
+    from automem.cli.loops import evolve_differences
+    from automem.evolve.loop import read_config
     from automem.results.published import Pool
-    from automem.train.loop import read_config as read_train
 
-    for cell in cells:
-        if cell.stage.do == "loop1":
-            for folder in found.evolved:
-                asked = read_evolve(folder)
-                if _evolves(cell, asked):
-                    for part, digest in _evolved(folder):
-                        if runs := _played(folder, "gate", digest):
-                            yield f"{cell.id}/{part}", Pool(tuple(runs), frozenset(cell.seeds))
-        elif cell.stage.do == "loop2":
-            for folder in found.trained:
-                if _trains(cell, read_train(folder)):
-                    for part, digest in _trained(folder):
-                        if runs := _played(folder, "report", digest):
-                            yield f"{cell.id}/{part}", Pool(tuple(runs))
+    for folder in found.evolved:
+        asked = read_config(folder)
+        differing = [(cell, evolve_differences(cell, asked)) for cell in cells if cell.stage.do == "loop1"]
+        for cell in _cells_of(folder, differing, notes):
+            for part, digest in _evolved(folder):
+                if runs := _played(folder, "gate", digest):
+                    yield f"{cell.id}/{part}", Pool(tuple(runs), frozenset(cell.seeds))
 
 
-def _evolves(cell: Cell, asked: EvolveConfig) -> bool:
-    """Whether an evolve folder is one of `cell`."""
-    from automem.launch.match import scaffold_differences
-    from automem.launch.schema import Loop1
-    from automem.plugins import plain_name
+def _loop2_pools(cells: Sequence[Cell], found: Found, notes: list[str]) -> Iterator[tuple[str, Pool]]:
+    """What loops 2 trained and what they trained it on, on their report seeds."""
+    from automem.cli.loops import train_differences
+    from automem.results.published import Pool
+    from automem.train.loop import read_config
 
-    stage = cell.stage
-    return (
-        isinstance(stage, Loop1)
-        and plain_name(asked.env) == cell.game.env
-        and asked.models["gameplay"]["name"] == cell.model.name
-        and asked.gate.startswith(stage.gate)
-        and (stage.allow is None or set(stage.allow) == set(asked.allowed))
-        and not scaffold_differences(cell, asked.start, asked.start_digest)
-    )
-
-
-def _trains(cell: Cell, asked: TrainConfig) -> bool:
-    """Whether a train folder is one of `cell`."""
-    from automem.launch.match import scaffold_differences
-    from automem.plugins import plain_name
-
-    same = plain_name(asked.env) == cell.game.env and asked.base == cell.model.name
-    return same and not scaffold_differences(cell, asked.scaffold, asked.scaffold_digest)
+    for folder in found.trained:
+        asked = read_config(folder)
+        differing = [(cell, train_differences(cell, asked)) for cell in cells if cell.stage.do == "loop2"]
+        for cell in _cells_of(folder, differing, notes):
+            for part, digest in _trained(folder):
+                if runs := _played(folder, "report", digest):
+                    yield f"{cell.id}/{part}", Pool(tuple(runs))
 
 
 def _evolved(folder: Path) -> list[tuple[str, str]]:

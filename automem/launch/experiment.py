@@ -23,7 +23,7 @@ from automem.plugins import PluginKind
 EXPERIMENT = PluginKind("experiment", "experiments", "experiment.yaml")
 EXPECTED = "expected.yaml"
 #: Stands between the name of an experiment and that of a variant.
-_VARIANT = "@"
+VARIANT = "@"
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def load_experiment(name_or_path: str, overrides: Mapping[str, Any] | None = Non
     Raises:
         UsageError: there is none, or something in it is wrong; names file and key.
     """
-    place, _, variant = name_or_path.partition(_VARIANT)
+    place, _, variant = name_or_path.partition(VARIANT)
     folder = plugins.find(EXPERIMENT, place)
     source = folder / EXPERIMENT.marker
     before = read_yaml(source)
@@ -96,7 +96,7 @@ def load_experiment(name_or_path: str, overrides: Mapping[str, Any] | None = Non
     spec = validate(ExperimentSpec, data, f"{source} with {', '.join(changes)}" if changes else source, before)
     if problem := first_problem(spec):
         raise UsageError(f"{source}: {problem[0]}", problem[1])
-    return Experiment(folder.name + (_VARIANT + variant if variant else ""), name_or_path, folder, spec)
+    return Experiment(folder.name + (VARIANT + variant if variant else ""), name_or_path, folder, spec)
 
 
 def _leave_out(data: dict[str, Any], before: Mapping[str, Any], changes: Mapping[str, Any], source: Path) -> None:

@@ -37,7 +37,7 @@ FILE = "launch.json"
 LOCK = "launch.lock"
 CLUSTER = "cluster.yaml"
 #: Keys of an experiment that change nothing of what is launched.
-_FREE = ("about", "variants")
+FREE = ("about", "variants")
 #: Differences that are told at most.
 _TOLD = 6
 
@@ -173,7 +173,7 @@ class LaunchFolder:
             return ["its jobs are of no experiment"]
         file = self.path / CLUSTER
         site = differences(cluster, validate(Cluster, read_yaml(file), file))
-        return differences(spec, launched, _FREE) + [f"cluster {difference}" for difference in site]
+        return differences(spec, launched, FREE) + [f"cluster {difference}" for difference in site]
 
     def submitted(self, submissions: Iterable[Submission]) -> None:
         """Note what the scheduler has taken."""

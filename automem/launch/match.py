@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
-from automem.episode import ModelSpec
+from automem.differences import differences as config_differences
+from automem.episode import Limits, ModelSpec
 from automem.errors import UsageError
 from automem.launch.cells import Cell
+from automem.launch.experiment import VARIANT, Experiment
+from automem.launch.folder import FREE, Record
 from automem.launch.schema import OUT, ModelChoice
 from automem.messages import Role
 from automem.models import model_spec
@@ -14,22 +19,33 @@ from automem.play.folder import RunConfig
 from automem.plugins import plain_name
 from automem.scaffold import spec as scaffolds
 
+#: Keys of stages that say how episodes are played, and not which.
+_HOW = re.compile(r"stages\.[^:]*\.(jobs|split|needs|resources): ")
+
 
 def differences(cell: Cell, run: RunConfig) -> list[str]:
     """In what a run is not one of `cell`; empty if it is one. It may have more seeds, and fewer."""
-    env, _, task = cell.game.play.partition("/")
-    found = [] if plain_name(run.env) == env else [f"it plays {run.env}"]
-    if task and task not in run.tasks:
-        found.append(f"its tasks are {', '.join(run.tasks)}")
+    found = game_differences(cell, run.env, run.tasks, run.options, run.limits)
     if not set(run.seeds) & set(cell.seeds):
         found.append("it has none of the seeds")
-    if run.options != cell.game.options:
-        found.append(f"its options are {run.options or 'none'}")
-    if run.limits != cell.game.limits:
-        found.append(f"its limits are {run.limits.model_dump(exclude_none=True) or 'none'}")
-    if not found or env == plain_name(run.env):
+    if plain_name(run.env) == cell.game.env:
         found += scaffold_differences(cell, run.scaffold, run.scaffold_digest)
     return found + list(model_differences(cell, run.models))
+
+
+def game_differences(
+    cell: Cell, env: str, tasks: Sequence[str], options: Mapping[str, Any], limits: Limits
+) -> list[str]:
+    """In what the game of `cell` is not this one."""
+    wanted, _, task = cell.game.play.partition("/")
+    found = [] if plain_name(env) == wanted else [f"it plays {env}"]
+    if task and task not in tasks:
+        found.append(f"its tasks are {', '.join(tasks)}")
+    if options != cell.game.options:
+        found.append(f"its options are {options or 'none'}")
+    if limits != cell.game.limits:
+        found.append(f"its limits are {limits.model_dump(exclude_none=True) or 'none'}")
+    return found
 
 
 def scaffold_differences(cell: Cell, name: str, digest: str) -> list[str]:
@@ -62,7 +78,13 @@ def model_differences(cell: Cell, models: Mapping[Role, ModelSpec]) -> Iterable[
             yield from (f"its {role} model has {key} {there.settings.get(key)}" for key in others)
 
 
-def nearest_cell(cells: Iterable[Cell], run: RunConfig) -> tuple[Cell, list[str]] | None:
-    """The cell that a run differs least from, and in what."""
-    found = [(cell, differences(cell, run)) for cell in cells]
-    return min(found, key=lambda pair: len(pair[1])) if found else None
+def launch_differences(experiment: Experiment, record: Record) -> list[str]:
+    """The keys in which a launch of `experiment` was asked for otherwise; those that change no score do not count.
+
+    Raises:
+        UsageError: what was asked for cannot be read any more.
+    """
+    launched = record.asked()
+    if launched is None or record.experiment.partition(VARIANT)[0] != experiment.name.partition(VARIANT)[0]:
+        return []
+    return [told for told in config_differences(experiment.spec, launched, FREE) if not _HOW.match(told)]

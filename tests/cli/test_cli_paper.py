@@ -7,8 +7,12 @@ import time
 import pytest
 import yaml
 
+from automem.cli.loops import train_differences
 from automem.launch.experiment import load_experiment
 from automem.launch.folder import Record
+from automem.scaffold.spec import load
+from automem.train.config import TrainConfig
+from automem.train.recipe import load as load_recipe
 
 EXPERIMENT = {
     "about": "Short games.",
@@ -96,6 +100,99 @@ def test_the_folder_of_a_launch_says_which_experiment(mini, automem, tmp_path):
                     cwd=str(tmp_path), created=time.time(), jobs=[])  # fmt: skip
     (tmp_path / "out" / "launch.json").write_text(record.model_dump_json())
     assert automem("table", "out", "--paper", "--check")[0] == 0
+
+
+def test_a_launch_with_other_keys_is_told(mini, automem, tmp_path):
+    mini("v0")
+    words = [
+        "launch",
+        "mini",
+        "--on",
+        "local",
+        "-o",
+        "launched",
+        "-s",
+        "stages.play.jobs=1",
+        "-s",
+        "stages.play.split=1",
+    ]
+    assert automem(*words, "-s", "games.courier.seeds=0-1")[0] == 0
+    for place in ("launched", "launched/play", "."):
+        _, out, _ = automem("table", place, "mini", "--paper")
+        assert (
+            "launched was launched with other settings than mini has: games.courier.seeds: 0-1 there, 0-3 here." in out
+        )
+    log = next((tmp_path / "launched/jobs/table").rglob("task-0.log")).read_text()
+    assert "was launched with other settings" in log
+    experiment = {**EXPERIMENT, "games": {"courier": {**EXPERIMENT["games"]["courier"], "seeds": "0-1"}}}
+    (tmp_path / "experiments/mini/experiment.yaml").write_text(yaml.safe_dump(experiment))
+    _, out, _ = automem("table", "launched", "mini", "--paper")
+    assert "other settings" not in out
+
+
+def test_a_loop_is_compared_where_it_was_asked_the_same(mini, automem, tmp_path):
+    mini("v0")
+    stage = {"do": "loop1", "games": ["courier"], "agents": ["v0"], "gate_seeds": "0-1", "report_seeds": "8-9"}
+
+    def write(**changes):
+        experiment = {**EXPERIMENT, "stages": {"evolve": {**stage, "revisions": 1, **changes}}}
+        row = {"game": "Courier", "agent": "log", "cell": "evolve/courier-v0/start", "mean": 0.0}
+        (tmp_path / "experiments/mini/experiment.yaml").write_text(yaml.safe_dump(experiment))
+        (tmp_path / "experiments/mini/expected.yaml").write_text(
+            yaml.safe_dump({"paper": "made up", "source": "Table 1", "rows": [row]})
+        )
+
+    write()
+    assert automem(*load_experiment("mini").jobs(tmp_path / "loop")[0].tasks[0][1:])[0] == 0
+    _, out, _ = automem("table", "loop", "mini", "--paper", "--json")
+    told = json.loads(out)
+    assert (told["rows"][0]["n"], told["notes"]) == (2, [])
+    for changes, difference in (
+        ({"revisions": 2}, "its revisions are 1"),
+        ({"gate": "mean"}, "its gate is paired"),
+        ({"gate_seeds": "0-2"}, "its gate seeds are 0, 1"),
+        ({"allow": ["memory-prompt"]}, "its kinds of change are "),
+        ({"proposer": "openai", "proposer_model": "some"}, "its proposer is rules"),
+    ):
+        write(**changes)
+        _, out, _ = automem("table", "loop", "mini", "--paper", "--json")
+        told = json.loads(out)
+        (note,) = told["notes"]
+        assert told["rows"][0]["n"] == 0
+        assert note.startswith("loop/evolve/courier-v0 is not compared: of evolve/courier-v0 it differs in that")
+        assert difference in note
+
+
+def test_a_specialist_is_compared_where_it_was_asked_the_same():
+    (cell,) = [cell for cell in load_experiment("smoke").cells() if cell.stage.do == "loop2"]
+    played = load(cell.of_env(cell.agent.scaffold), cell.agent.set)
+    asked = TrainConfig(
+        runs=["collect"],
+        env="courier",
+        tasks=["small"],
+        options={},
+        scaffold=played.name,
+        scaffold_digest=played.digest,
+        base="local:pocket",
+        limits={"max_steps": 60},
+        recipe=load_recipe("pocket"),
+        selector="rules",
+        engine="rules",
+        gate="paired at 0.95",
+        training_seeds=[0, 1, 2, 3],
+        gate_seeds=[40, 41, 42, 43],
+        report_seeds=[100, 101, 102, 103],
+    )
+    assert train_differences(cell, asked) == []
+    for changes, difference in (
+        ({"iterations": 2}, "its iterations are 2"),
+        ({"training_seeds": list(range(10))}, "its training seeds are 0, 1, 2, 3, 4, 5, …"),
+        ({"base": "local:other"}, "its base is local:other"),
+        ({"recipe": load_recipe("pocket", {"lora.rank": 3})}, "its recipe is another pocket"),
+        ({"limits": {}}, "its limits are none"),
+        ({"selector": "all"}, "its selector is all"),
+    ):
+        assert train_differences(cell, asked.model_copy(update=changes)) == [difference]
 
 
 def test_published_values_alone(automem):
