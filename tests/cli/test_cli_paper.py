@@ -77,7 +77,34 @@ def test_check_names_what_is_off_and_what_is_missing(mini, automem):
 def test_a_run_of_something_else_is_told_and_not_compared(mini, automem):
     mini("v0")
     for out, *others in (("steps", "--max-steps", "5"), ("model", "-m", "scripted:null", "--max-steps", "30")):
-        keys = ("stages.play.jobs=1", "stages.play.split=1", "games.courier.seeds=0-1")
+        words = ["courier/small", "-S", "courier-v0", "-m", "scripted:courier", "--seeds", "0", *others, "-o", out]
+        assert automem("run", *words)[0] == 0
+    _, out, _ = automem("table", "steps", "model", "mini", "--paper")
+    assert "No runs of ours were given: published values alone." in out
+    assert "steps is not compared: of play/courier-v0 it differs in that its limits are" in out
+    assert "model is not compared: of play/courier-v0 it differs in that its gameplay model is scripted:null." in out
+
+
+def test_the_parts_of_a_cell_are_one_row(mini, automem):
+    mini("v0")
+    code, out, _ = automem("table", "out", "--json")
+    (row,) = json.loads(out)["rows"]
+    assert (code, row["run"], sorted(row["seeds"]), row["n"]) == (0, "out/play/courier-v0", [0, 1, 2, 3], 4)
+
+
+def test_the_folder_of_a_launch_says_which_experiment(mini, automem, tmp_path):
+    mini("v0", "v1")
+    code, _, err = automem("table", "out", "--paper")
+    assert (code, err.splitlines()[0]) == (2, "error: --paper of which experiment?")
+    record = Record(experiment="mini", on="local", cluster="local", commit=None, command=shlex.join(["automem"]),
+                    cwd=str(tmp_path), created=time.time(), jobs=[])  # fmt: skip
+    (tmp_path / "out" / "launch.json").write_text(record.model_dump_json())
+    assert automem("table", "out", "--paper", "--check")[0] == 0
+
+
+def test_a_launch_with_other_keys_is_told(mini, automem, tmp_path):
+    mini("v0")
+    keys = ("stages.play.jobs=1", "stages.play.split=1", "games.courier.seeds=0-1")
     overrides = [word for key in keys for word in ("-s", key)]
     assert automem("launch", "mini", "--on", "local", "-o", "mine", *overrides)[0] == 0
     for place in ("mine", "mine/play", "."):
