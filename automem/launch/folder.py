@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from automem.config import read_yaml, validate
 from automem.differences import differences
@@ -32,8 +32,11 @@ from automem.launch.render import Place, render
 from automem.launch.schema import ExperimentSpec
 from automem.play.folder import write_atomically
 from automem.play.provenance import command_line
+from automem.records import read_record
 
 FILE = "launch.json"
+#: What to do about one that is damaged.
+_MEND = "put it right or bring it back from a copy; without it `automem table` still reads the runs"
 LOCK = "launch.lock"
 CLUSTER = "cluster.yaml"
 #: Keys of an experiment that change nothing of what is launched.
@@ -48,8 +51,8 @@ class PartRecord(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     number: int
-    first: int
-    count: int
+    first: int = Field(ge=0)
+    count: int = Field(ge=1)
 
 
 class JobRecord(BaseModel):
@@ -59,9 +62,9 @@ class JobRecord(BaseModel):
 
     job: Job
     resources: Resources
-    per: int
-    parts: list[PartRecord]
-    parallel: int | None
+    per: int = Field(ge=1)
+    parts: list[PartRecord] = Field(min_length=1)
+    parallel: int | None = Field(ge=1)
 
     def planned(self) -> Planned:
         """The plan again."""
@@ -106,6 +109,14 @@ class Record(BaseModel):
         """
         return None if self.spec is None else validate(ExperimentSpec, self.spec, f"{FILE}: spec")
 
+    @model_validator(mode="after")
+    def _of_its_jobs(self) -> Record:
+        parts = {(entry.job.name, part.number) for entry in self.jobs for part in entry.parts}
+        for submission in self.submissions:
+            if (submission.job, submission.part) not in parts:
+                raise ValueError(f"part {submission.part} of '{submission.job}' was submitted, and there is none")
+        return self
+
 
 class LaunchFolder:
     """A launch on disk."""
@@ -124,10 +135,7 @@ class LaunchFolder:
         file = path / FILE
         if not file.is_file():
             raise UsageError(f"no launch at '{path}': there is no {file}", "`automem launch EXPERIMENT -o` makes one")
-        try:
-            return cls(path.resolve(), Record.model_validate_json(file.read_text(encoding="utf-8")))
-        except (OSError, UnicodeDecodeError, ValidationError) as error:
-            raise UsageError(f"{file} is damaged: {error}") from error
+        return cls(path.resolve(), read_record(file, Record, _MEND))
 
     @property
     def shown(self) -> str:

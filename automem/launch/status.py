@@ -10,13 +10,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
-from automem.errors import UsageError
 from automem.launch import slurm
 from automem.launch.folder import LaunchFolder, Submission
 from automem.launch.plan import Planned
 from automem.play.folder import RunFolder
+from automem.records import read_record
 
 #: `unstarted` waits like `pending`, but nobody is there who would start it.
 State = Literal["pending", "running", "completed", "failed", "interrupted", "cancelled", "lost", "unstarted"]
@@ -37,6 +37,8 @@ _OVER: dict[str, State] = {
     "TIMEOUT": "failed",
     slurm.GONE: "lost",
 }
+#: What to do about a status file that is damaged.
+_MEND = "delete it: a job that runs writes it anew, and `automem job resubmit` goes on with one that has ended"
 _WAITING = ("PENDING", "REQUEUED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT", "SUSPENDED", "CONFIGURING")
 
 
@@ -65,12 +67,7 @@ class OwnStatus(BaseModel):
         Raises:
             UsageError: it is damaged.
         """
-        try:
-            return cls.model_validate_json(file.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            return None
-        except (OSError, UnicodeDecodeError, ValidationError) as error:
-            raise UsageError(f"{file} is damaged: {error}") from error
+        return read_record(file, cls, _MEND) if file.exists() else None
 
 
 @dataclass(frozen=True)

@@ -72,3 +72,16 @@ def test_what_is_no_trace(automem):
         "error: page.md, line 1: not JSON",
         "hint: traces are the files traces/ENV/TASK/EPISODE.jsonl of a run folder",
     )
+
+
+def test_a_launch_without_its_record_still_has_a_table(automem, trace):
+    Path("launch").mkdir()
+    Path("a").rename("launch/a")
+    Path("launch/launch.json").write_text("{")
+    code, out, _ = automem("table", "launch")
+    assert code == 0
+    assert "| launch/a |" in out
+    assert fault(automem("table", "launch", "--paper")) == (
+        "error: launch/launch.json is damaged: it breaks off in the middle",
+        "hint: put it right or bring it back from a copy; without it `automem table` still reads the runs",
+    )
