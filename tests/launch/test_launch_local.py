@@ -84,6 +84,17 @@ def test_a_failure_passes_over_what_needs_it_and_can_be_mended(launch):
     assert log(made, "a", attempt=2) != log(made, "a")
 
 
+def test_of_a_job_without_episodes_none_are_told(launch, monkeypatch):
+    monkeypatch.setattr(local, "_TOLD", 0.05)
+    play = ("automem", "run", "courier/small", "-S", "courier-v1", "-m", "scripted:null", "-o", "run")
+    told = []
+    run(launch(job("train", [("sleep", "1")]), job("play", [play])), told)
+    life = [line for line in told if line.endswith(" s")]
+    assert [line for line in life if line.startswith("train") and re.fullmatch(r"train: \d+ s", line)]
+    assert [line for line in life if line.startswith("play") and re.fullmatch(r"play: \d of 1 episodes, \d+ s", line)]
+    assert not any("0 of 0" in line for line in life)
+
+
 def test_one_at_a_time(launch):
     made = launch(job())
     with local.locked(made.path / "launch.lock"), pytest.raises(UsageError, match="is being written by pid"):
