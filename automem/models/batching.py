@@ -1,15 +1,81 @@
-"""Rows of unlike length in one tensor: token ids, and the caches of prompts that were read apart."""
+"""A batch whose rows come and go while it is computed; prompts of unlike length are padded on the left."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 if TYPE_CHECKING:
     from torch import Tensor
 
+#: Prompts read together, those of like length: little is spent on padding.
+_READ = 8
 
-def padded(rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
+
+class Batch:
+    """What a model has read of each row: one cache, one mask. Rows are numbered in the order they came in."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        self._cache: Any = None
+        self._mask: Any = None
+
+    def read(self, prompts: Sequence[Sequence[int]]) -> np.ndarray:
+        """Read prompts as further rows; the logits (prompts, vocabulary) of what follows each, in float64.
+
+        Prompts that come sorted by length waste least on padding.
+        """
+        from transformers import DynamicCache
+
+        parts = [] if self._cache is None else [(self._cache, self._mask)]
+        found = []
+        for first in range(0, len(prompts), _READ):
+            ids, mask = _padded(prompts[first : first + _READ])
+            cache = DynamicCache(config=self._model.config)
+            found.append(self._logits(ids, mask, cache))
+            parts.append((cache, mask))
+        self._cache, self._mask = _joined(parts, self._model.config)
+        return np.concatenate(found)
+
+    def step(self, tokens: Sequence[int]) -> np.ndarray:
+        """Add a token to each row; the logits of what follows, as `read` gives them."""
+        import torch
+
+        ids = torch.tensor(tokens)[:, None]
+        self._mask = torch.cat([self._mask, torch.ones_like(ids)], dim=1)
+        return self._logits(ids, self._mask, self._cache)
+
+    def keep(self, rows: Sequence[int]) -> None:
+        """Let all other rows go, and the columns that only they had."""
+        if not rows:
+            self._cache = self._mask = None
+            return
+        mask = self._mask[list(rows)]
+        first = int(mask.any(dim=0).nonzero()[0])
+        self._mask = mask[:, first:]
+        for layer in self._cache.layers:
+            layer.keys, layer.values = layer.keys[rows, :, first:], layer.values[rows, :, first:]
+
+    def _logits(self, ids: Tensor, mask: Tensor, cache: Any) -> np.ndarray:
+        """Logits of what follows `ids`, the newest tokens under `mask`; `cache` grows by them."""
+        import torch
+
+        positions = (mask.cumsum(-1) - 1).clamp(min=0)[:, -ids.shape[1] :]
+        out = self._model(
+            input_ids=ids,
+            attention_mask=mask,
+            position_ids=positions,
+            past_key_values=cache,
+            use_cache=True,
+            logits_to_keep=1,
+        )
+        logits: np.ndarray = out.logits[:, -1].to(torch.float64).numpy()
+        return logits
+
+
+def _padded(rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
     """Token ids (rows, longest) padded on the left, and the mask of what is not padding."""
     import torch
 
@@ -22,7 +88,7 @@ def padded(rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
     return ids, mask
 
 
-def joined(caches: Sequence[Any], masks: Sequence[Tensor], config: Any) -> tuple[Any, Tensor]:
+def _joined(parts: Sequence[tuple[Any, Tensor]], config: Any) -> tuple[Any, Tensor]:
     """One cache and one mask of several, each padded on the left to the longest; their rows in this order.
 
     Keys were turned by their positions when they were made, so where they stand in the cache does not matter.
@@ -31,16 +97,16 @@ def joined(caches: Sequence[Any], masks: Sequence[Tensor], config: Any) -> tuple
     from torch.nn.functional import pad
     from transformers import DynamicCache
 
-    if len(caches) == 1:
-        return caches[0], masks[0]
-    longest = max(mask.shape[1] for mask in masks)
+    if len(parts) == 1:
+        return parts[0]
+    longest = max(mask.shape[1] for _, mask in parts)
 
-    def together(parts: Sequence[Tensor]) -> Tensor:
-        return torch.cat([pad(part, (0, 0, longest - part.shape[2], 0)) for part in parts])
+    def together(tensors: Sequence[Tensor]) -> Tensor:
+        return torch.cat([pad(tensor, (0, 0, longest - tensor.shape[2], 0)) for tensor in tensors])
 
     layers = [
         (together([layer.keys for layer in same]), together([layer.values for layer in same]))
-        for same in zip(*(cache.layers for cache in caches), strict=True)
+        for same in zip(*(cache.layers for cache, _ in parts), strict=True)
     ]
-    mask = torch.cat([pad(mask, (longest - mask.shape[1], 0)) for mask in masks])
+    mask = torch.cat([pad(mask, (longest - mask.shape[1], 0)) for _, mask in parts])
     return DynamicCache(layers, config=config), mask

@@ -16,7 +16,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
@@ -24,20 +24,15 @@ from pydantic import BaseModel, ConfigDict, Field
 from automem.errors import ModelFailure, UsageError
 from automem.messages import Message, Usage
 from automem.models.base import Completion, Request
-from automem.models.batching import joined, padded
+from automem.models.batching import Batch
 from automem.models.companions import hide_broken
 from automem.models.constrain import Grammars
 from automem.models.place import Place
 from automem.models.weights import adapter_digest
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
 #: Models of at most so many parameters are computed in float64.
 EXACT_PARAMETERS = 20_000_000
 _FEWEST_TOKENS = 16
-#: Prompts read together, those of like length: little is spent on padding.
-_READ = 8
 #: Seconds to wait for more requests, as long as some arrive.
 _SETTLE = 0.004
 _INSTALL = "pip install 'automem[local]'"
@@ -72,8 +67,7 @@ class _Asked:
     guide: Any = None
     said: list[int] = field(default_factory=list)
     finish_reason: str = "length"
-    complete: bool = False
-    turn: Future[None] | None = None
+    done: Future[None] = field(default_factory=Future)
 
     def __post_init__(self) -> None:
         # Counter-based: the n-th number of a stream is the same on every machine.
@@ -108,8 +102,7 @@ def _nucleus(weights: np.ndarray, top_p: float) -> np.ndarray:
 class _Base:
     """One copy of a model's weights, its tokenizer, its adapters, and the thread that computes.
 
-    Requests that arrive while a batch is computed wait, and form the next batch with those of the same
-    adapter.
+    Requests join the batch that is computed if they have its adapter; others wait for the next one.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -144,19 +137,17 @@ class _Base:
         return self._grammars.guide(pattern)
 
     def submit(self, asked: _Asked) -> Future[None]:
-        """Queue a request; when the future is done, `said` holds the reply.
-
-        Each request brings one turn of the thread, and each turn computes at least the oldest request, so
-        that nobody's turn ends before his request is computed. Most turns find it done by an earlier one.
-        """
+        """Queue a request; when the future is done, `said` holds the reply. Cancelled, it is not computed further."""
         with self._lock:
             self._waiting.append(asked)
-            asked.turn = self._thread.submit(self._work)
-        return asked.turn
+        self._thread.submit(self._work)
+        return asked.done
 
     def close(self) -> None:
-        """End the thread; what is not computed yet never will be."""
+        """End the thread; what is not begun yet never will be."""
         self._thread.shutdown(wait=True, cancel_futures=True)
+        for asked in self._waiting:
+            asked.done.cancel()
 
     def _add(self, adapter: Path, name: str) -> None:
         try:
@@ -174,12 +165,11 @@ class _Base:
         self._model.to(self._model.dtype).eval()
 
     def _work(self) -> None:
+        """Answer the oldest request, if any still waits, and all that can be computed beside it."""
         self._settle()
         batch = self._take()
         if batch:
             self._generate(batch)
-            for asked in batch:
-                asked.complete = True
 
     def _settle(self) -> None:
         """Wait while requests arrive: the agents answered last need this interpreter to ask for their next reply."""
@@ -189,83 +179,81 @@ class _Base:
             time.sleep(_SETTLE)
 
     def _take(self) -> list[_Asked]:
-        """The next batch: the oldest request, and the next ones with its adapter."""
+        """The oldest request, and the next ones with its adapter."""
         with self._lock:
-            waiting = [asked for asked in self._waiting if asked.turn and not asked.turn.cancelled()]
-            like = [asked for asked in waiting if asked.adapter == waiting[0].adapter]
-            batch = like[: like[0].settings.batch] if like else []
-            taken = set(map(id, batch))
-            self._waiting = [asked for asked in waiting if id(asked) not in taken]
-        return batch
+            self._waiting = [asked for asked in self._waiting if not asked.done.cancelled()]
+            oldest = self._waiting[:1]
+            return self._taken(oldest[0].adapter, oldest[0].settings.batch) if oldest else []
 
-    def _generate(self, batch: Sequence[_Asked]) -> None:
+    def _take_beside(self, active: Sequence[_Asked]) -> list[_Asked]:
+        """Requests that join the batch: half as many as it has, or it is worth no stop; none out of their turn."""
+        with self._lock:
+            first = active[0]
+            oldest = self._waiting[0] if len(self._waiting) * 2 >= len(active) and self._waiting else None
+            if oldest is None or oldest.adapter != first.adapter:
+                return []
+            return self._taken(first.adapter, first.settings.batch - len(active))
+
+    def _taken(self, adapter: str | None, most: int) -> list[_Asked]:
+        """The first `most` waiting requests with this adapter, by the length of their prompts."""
+        taken = [asked for asked in self._waiting if asked.adapter == adapter][:most]
+        ids = set(map(id, taken))
+        self._waiting = [asked for asked in self._waiting if id(asked) not in ids]
+        return sorted(taken, key=lambda asked: len(asked.ids))
+
+    def _generate(self, batch: list[_Asked]) -> None:
         import torch
 
-        with torch.inference_mode():
-            if not self._adapters:
-                self._decode(batch)
-            elif batch[0].adapter is None:
-                with self._model.disable_adapter():
-                    self._decode(batch)
-            else:
-                self._model.set_adapter(batch[0].adapter, inference_mode=True)
-                self._decode(batch)
+        active: list[_Asked] = []
+        try:
+            with torch.inference_mode():
+                if not self._adapters:
+                    self._decode(active, batch)
+                elif batch[0].adapter is None:
+                    with self._model.disable_adapter():
+                        self._decode(active, batch)
+                else:
+                    self._model.set_adapter(batch[0].adapter, inference_mode=True)
+                    self._decode(active, batch)
+        except BaseException as error:
+            # Not this thread's to judge: whoever waits for a reply of this batch is told.
+            for asked in active:
+                if not asked.done.done() and asked.done.set_running_or_notify_cancel():
+                    asked.done.set_exception(error)
+            raise
 
-    def _decode(self, batch: Sequence[_Asked]) -> None:
-        """Say token after token for the whole batch; who has finished leaves it."""
-        import torch
-
-        active = sorted(batch, key=lambda asked: len(asked.ids))
-        cache, mask, rows = self._read([asked.ids for asked in active])
-        while True:
-            going = [i for i, asked in enumerate(active) if self._goes_on(asked, rows[i])]
-            if not going:
-                return
+    def _decode(self, active: list[_Asked], joining: list[_Asked]) -> None:
+        """Say token after token for the whole batch; who has finished leaves it, who waits may join."""
+        batch = Batch(self._model)
+        while active or joining:
+            said = [asked.said[-1] for asked in active]
+            active += joining
+            logits = np.concatenate(
+                ([batch.step(said)] if said else [])
+                + ([batch.read([asked.ids for asked in joining])] if joining else [])
+            )
+            going = [row for row, asked in enumerate(active) if self._goes_on(asked, logits[row])]
             if len(going) < len(active):
-                cache.batch_select_indices(torch.tensor(going))
-                mask, active = mask[going], [active[i] for i in going]
-            ids = torch.tensor([[asked.said[-1]] for asked in active])
-            mask = torch.cat([mask, torch.ones(len(active), 1, dtype=mask.dtype)], dim=1)
-            rows = self._logits(ids, mask, cache)
-
-    def _read(self, prompts: Sequence[Sequence[int]]) -> tuple[Any, Tensor, np.ndarray]:
-        """Read prompts, given by length: their cache, their mask (both padded on the left), the next logits."""
-        from transformers import DynamicCache
-
-        caches, masks, rows = [], [], []
-        for first in range(0, len(prompts), _READ):
-            ids, mask = padded(prompts[first : first + _READ])
-            caches.append(DynamicCache(config=self._model.config))
-            rows.append(self._logits(ids, mask, caches[-1]))
-            masks.append(mask)
-        return *joined(caches, masks, self._model.config), np.concatenate(rows)
-
-    def _logits(self, ids: Tensor, mask: Tensor, cache: Any) -> np.ndarray:
-        """Logits of what follows `ids`, the newest tokens under `mask`; `cache` grows by them."""
-        import torch
-
-        positions = (mask.cumsum(-1) - 1).clamp(min=0)[:, -ids.shape[1] :]
-        out = self._model(
-            input_ids=ids,
-            attention_mask=mask,
-            position_ids=positions,
-            past_key_values=cache,
-            use_cache=True,
-            logits_to_keep=1,
-        )
-        logits: np.ndarray = out.logits[:, -1].to(torch.float64).numpy()
-        return logits
+                batch.keep(going)
+                active[:] = [active[row] for row in going]
+            joining = self._take_beside(active) if active else []
 
     def _goes_on(self, asked: _Asked, logits: np.ndarray) -> bool:
-        """Add the next token to a reply; whether another one is to follow."""
+        """Add the next token to a reply; whether another one is to follow. If not, the request is answered."""
+        if asked.done.cancelled():
+            return False
         token = asked.choose(logits)
         if token in self._ends:
             asked.finish_reason = "stop"
-            return False
-        asked.said.append(token)
-        if asked.guide is not None:
-            asked.guide.advance(token)
-        return len(asked.said) < asked.room
+        else:
+            asked.said.append(token)
+            if asked.guide is not None:
+                asked.guide.advance(token)
+        if token not in self._ends and len(asked.said) < asked.room:
+            return True
+        if asked.done.set_running_or_notify_cancel():
+            asked.done.set_result(None)
+        return False
 
 
 def _load(folder: Path) -> tuple[Any, Any]:
@@ -332,8 +320,6 @@ class LocalModel:
         guide = await asyncio.to_thread(base.guide, request.grammar) if request.grammar else None
         asked = _Asked(ids, self._room(base, ids), self._adapter, self.settings, request.sampling_seed, guide)
         await asyncio.wrap_future(base.submit(asked))
-        if not asked.complete:
-            raise RuntimeError(f"{self.name}: the batch of this request failed; another request tells why")
         ended = asked.finish_reason == "stop"
         usage = Usage(prompt=len(ids), completion=len(asked.said) + ended)
         text: str = base.tokenizer.decode(asked.said, skip_special_tokens=True)

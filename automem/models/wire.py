@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from automem.messages import Message, ToolCall, Usage
+from automem.problems import said
 
 
 class WireFunction(BaseModel):
@@ -98,4 +99,4 @@ def wire_message(message: Message) -> dict[str, Any]:
 
 def problem(error: Mapping[str, Any]) -> str:
     """Where and what is wrong, from one entry of a pydantic error; leaves the offending text out."""
-    return f"{'.'.join(map(str, error['loc'])) or 'body'}: {error['msg']}"
+    return f"{'.'.join(map(str, error['loc'])) or 'body'}: {said(error)}"

@@ -12,6 +12,7 @@ from automem.errors import ModelFailure, UsageError
 from automem.grammar import reply_pattern
 from automem.models import make_model, model_spec
 from automem.models.base import Request
+from automem.models.batching import Batch
 
 pytest.importorskip("torch", reason="torch is not installed: pip install 'automem[local]'")
 pytestmark = pytest.mark.local
@@ -121,6 +122,54 @@ async def test_two_adapters_of_one_base(base, adapter, tmp_path):
     assert [mixed[::2], mixed[1::2]] == [[text for text, _, _ in found] for found in alone]
     for model in models:
         await model.close()
+
+
+def test_rows_come_and_go_in_a_batch_and_each_is_computed_as_if_alone(base):
+    torch = pytest.importorskip("torch")
+    from transformers import AutoModelForCausalLM
+
+    weights = AutoModelForCausalLM.from_pretrained(base, dtype=torch.float64).eval()
+    rows = {"long": [5] * 30, "short": [7, 8], "late": [9] * 12}
+
+    def alone(row):
+        return Batch(weights).read([row])[0]
+
+    batch = Batch(weights)
+    with torch.inference_mode():
+        assert batch.read([rows["short"], rows["long"]])[1] == pytest.approx(alone(rows["long"]))
+        batch.step([1, 2])
+        batch.keep([0])
+        assert batch.read([rows["late"]])[0] == pytest.approx(alone(rows["late"]))
+        short, late = batch.step([3, 4])
+        assert short == pytest.approx(alone([*rows["short"], 1, 3]))
+        assert late == pytest.approx(alone([*rows["late"], 4]))
+        batch.keep([])
+        assert batch.read([rows["long"]])[0] == pytest.approx(alone(rows["long"]))
+
+
+async def test_requests_join_what_is_computed_and_say_the_same(base):
+    model = make_model(f"local:{base}", {"max_tokens": 200})
+    chats = CHATS * 3
+    expected = [text for text, _, _ in await replies(base, chats, together=False, max_tokens=200)]
+    calls = []
+    for n, chat in enumerate(chats):
+        calls.append(asyncio.ensure_future(model.generate(chat, request(n))))
+        await asyncio.sleep(0.01)
+    assert [completion.text for completion in await asyncio.gather(*calls)] == expected
+    await model.close()
+
+
+async def test_what_breaks_a_batch_is_told_to_all_who_wait(base, monkeypatch):
+    model = make_model(f"local:{base}", {"max_tokens": 24})
+
+    def broken(*_, **__):
+        raise MemoryError("no room")
+
+    monkeypatch.setattr(model._base._model, "forward", broken)
+    calls = [model.generate(chat, request(n)) for n, chat in enumerate(CHATS)]
+    told = await asyncio.gather(*calls, return_exceptions=True)
+    assert {str(error) for error in told} == {"no room"}
+    await model.close()
 
 
 async def test_cancelled_requests_hold_nobody_up(base):
