@@ -1,0 +1,125 @@
+"""Requests to a model in this process, and how they are answered together, token by token."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from automem.models.batching import Batch
+
+
+@dataclass(eq=False)
+class Asked:
+    """A request on its way: what to compute, how, and what was said; `done` is its end.
+
+    `room` is the longest reply in tokens, `batch` how many requests are computed together at most.
+    """
+
+    ids: list[int]
+    room: int
+    temperature: float
+    top_p: float
+    batch: int
+    seed: int
+    guide: Any = None
+    said: list[int] = field(default_factory=list)
+    finish_reason: str = "length"
+    done: Future[None] = field(default_factory=Future)
+
+    def __post_init__(self) -> None:
+        # Counter-based: the n-th number of a stream is the same on every machine.
+        self._chance = np.random.Generator(np.random.Philox(self.seed))
+
+    def hears(self, logits: np.ndarray, ends: Collection[int]) -> bool:
+        """Say the next token; whether another one is to follow. If not, the request is answered."""
+        if self.done.cancelled():
+            return False
+        token = self._choose(logits)
+        if token in ends:
+            self.finish_reason = "stop"
+        else:
+            self.said.append(token)
+            if self.guide is not None:
+                self.guide.advance(token)
+        if token not in ends and len(self.said) < self.room:
+            return True
+        if self.done.set_running_or_notify_cancel():
+            self.done.set_result(None)
+        return False
+
+    def fail(self, error: Exception) -> None:
+        """Tell whoever waits, if anybody still does."""
+        if not self.done.done() and self.done.set_running_or_notify_cancel():
+            self.done.set_exception(error)
+
+    def _choose(self, logits: np.ndarray) -> int:
+        """The next token, from float64 logits and this request's own random numbers."""
+        if self.guide is not None:
+            allowed = self.guide.get_tokens()
+            free, logits = logits, np.full_like(logits, -np.inf)
+            logits[allowed] = free[allowed]
+        if self.temperature == 0:
+            return int(logits.argmax())
+        weights = np.exp((logits - logits.max()) / self.temperature)
+        if self.top_p < 1:
+            weights = _nucleus(weights, self.top_p)
+        total = np.cumsum(weights)
+        return int(np.searchsorted(total, self._chance.random() * total[-1], side="right"))
+
+
+def _nucleus(weights: np.ndarray, top_p: float) -> np.ndarray:
+    """Weights with all but the likeliest tokens of total probability `top_p` put to zero."""
+    order = np.argsort(-weights, kind="stable")
+    before = np.cumsum(weights[order]) - weights[order]
+    kept = np.zeros_like(weights)
+    chosen = order[before < top_p * weights.sum()]
+    kept[chosen] = weights[chosen]
+    return kept
+
+
+class Decoder:
+    """Answers the requests to one model. `add` may be called from any thread, `step` from one."""
+
+    def __init__(self, model: Any, ends: Collection[int]) -> None:
+        self.waiting: deque[Asked] = deque()
+        self._model = model
+        self._ends = ends
+        self._active: list[Asked] = []
+        self._batch = Batch(model)
+
+    @property
+    def busy(self) -> bool:
+        """Whether there is somebody to answer."""
+        return bool(self._active or self.waiting)
+
+    def step(self) -> None:
+        """One more token for each request of the batch. Who has finished leaves it, who waits may join."""
+        said = [asked.said[-1] for asked in self._active]
+        joining = self._joining()
+        self._active += joining
+        try:
+            rows = list(self._batch.step(said)) if said else []
+            rows.extend(self._batch.read([asked.ids for asked in joining]) if joining else [])
+            going = [n for n, asked in enumerate(self._active) if asked.hears(rows[n], self._ends)]
+            if len(going) < len(self._active):
+                self._batch.keep(going)
+        except Exception as error:  # noqa: BLE001 - not this thread's to judge: whoever waits for a reply raises it
+            for asked in self._active:
+                asked.fail(error)
+            self._active, self._batch = [], Batch(self._model)
+            return
+        self._active = [self._active[n] for n in going]
+
+    def _joining(self) -> list[Asked]:
+        """Requests for the batch, by the length of their prompts: half as many as it has, or it is worth no stop."""
+        while self.waiting and self.waiting[0].done.cancelled():
+            self.waiting.popleft()
+        if not self.waiting or len(self.waiting) * 2 < len(self._active):
+            return []
+        most = min(self.waiting[0].batch - len(self._active), len(self.waiting))
+        return sorted((self.waiting.popleft() for _ in range(most)), key=lambda asked: len(asked.ids))
