@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
 from pydantic import BaseModel, ValidationError
+from yaml.reader import ReaderError
 
 from automem.errors import UsageError, nearest
-from automem.problems import Problem, first_problem
+from automem.problems import Problem, first_problem, kind_of
 
 #: Seeds of one run at most; more is a typing error.
 MOST_SEEDS = 100_000
@@ -21,6 +23,10 @@ M = TypeVar("M", bound=BaseModel)
 #: Nodes in a YAML file with every alias written out, and characters in a value that is not text.
 _NODES = 100_000
 _SCALAR = 100
+#: What a key may be: text, or the mark that merges another mapping in.
+_KEYS = ("tag:yaml.org,2002:str", "tag:yaml.org,2002:merge")
+#: What an escape in a YAML text can make and no file can hold.
+_HALF = re.compile("[\ud800-\udfff]")
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
@@ -30,26 +36,58 @@ def read_yaml(path: Path) -> dict[str, Any]:
         UsageError: unreadable, not YAML, or not a mapping; names file and line.
     """
     try:
-        data = _load(path.read_text(encoding="utf-8"))
+        data = _load(path.read_text(encoding="utf-8-sig"))
     except UnicodeDecodeError as error:
-        raise UsageError(f"{path}: not UTF-8 text") from error
+        raise UsageError(f"{path}: not UTF-8 text", "save it as UTF-8") from error
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from error
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise UsageError(f"{path}, line {line}: {error.problem}", "this is not valid YAML") from error
-    except (yaml.YAMLError, ValueError, KeyError) as error:  # the last two: a number or date that is none
-        raise UsageError(f"{path}: not valid YAML: {error}") from error
+        raise UsageError(f"{path}, line {line}: {_told(error)}", _yaml_hint(error)) from error
+    except ReaderError as error:
+        raise UsageError(f"{path}: the character #x{error.character:04x} is not allowed", "take it out") from error
     except RecursionError as error:
         raise UsageError(f"{path}: nested too deep") from error
     if not isinstance(data, dict):
-        raise UsageError(f"{path}: expected keys and values", "start with a line such as `name: …`")
+        found = "it is empty" if data is None else f"expected keys and values, here is {kind_of(data)}"
+        raise UsageError(f"{path}: {found}", "start with a line such as `name: …`")
     return data
+
+
+def _told(error: yaml.MarkedYAMLError) -> str:
+    """What is wrong, and from which line on where that is another one."""
+    here, there = error.problem_mark, error.context_mark
+    if error.context and here and there and here.line != there.line:
+        return f"{error.problem} ({error.context} that begins in line {there.line + 1})"
+    return str(error.problem)
+
+
+def _yaml_hint(error: yaml.MarkedYAMLError) -> str:
+    problem = error.problem or ""
+    if error.note:
+        return error.note
+    if "'\\t'" in problem:
+        return "indent with spaces, not with tabs"
+    if "another document" in problem:
+        return "a file has one document: take the line --- out"
+    if "mapping values are not allowed" in problem or "cannot start any token" in problem:
+        return "a value with a colon in it, or one that begins with a sign, stands in quotes"
+    return "this is not valid YAML"
+
+
+class _Loader(yaml.SafeLoader):
+    """Names the line of what looks like a number or a date and is none."""
+
+    def construct_object(self, node: Any, deep: bool = False) -> Any:
+        try:
+            return super().construct_object(node, deep)
+        except (ValueError, KeyError, OverflowError) as error:
+            raise _refused(node, f"'{node.value}' is no number or date", "put it in quotes") from error
 
 
 def _load(text: str) -> Any:
     """The contents of a YAML file, whose aliases must not make it huge and whose keys must stand once."""
-    loader = yaml.SafeLoader(text)
+    loader = _Loader(text)
     try:
         root = loader.get_single_node()
         if root is None:
@@ -65,29 +103,33 @@ def _check_nodes(root: yaml.Node) -> None:
     while rest:
         node, count = rest.pop(), count + 1
         if count > _NODES:
-            raise _refused(root, f"with its aliases written out it has more than {_NODES} values")
+            raise _refused(root, f"with its aliases written out it has more than {_NODES} values", "write less")
         if isinstance(node, yaml.MappingNode):
             _check_keys(node)
             rest += [part for pair in node.value for part in pair]
         elif isinstance(node, yaml.SequenceNode):
             rest += node.value
+        elif _HALF.search(node.value):
+            raise _refused(node, "an escape such as \\ud800 is half a character", "write the character itself")
         elif len(node.value) > _SCALAR and node.tag.rpartition(":")[2] not in ("str", "binary"):
-            raise _refused(node, f"a value of {len(node.value)} characters that is not text")
+            raise _refused(node, f"a value of {len(node.value)} characters that is not text", "put it in quotes")
 
 
 def _check_keys(node: yaml.MappingNode) -> None:
     """Of two equal keys the later one would silently win."""
-    seen: set[str] = set()
+    seen: dict[str, int] = {}
     for key, _ in node.value:
         if not isinstance(key, yaml.ScalarNode):
-            raise _refused(key, "a key is a word")
+            raise _refused(key, "a key is a word", "a value that begins with a bracket or brace stands in quotes")
+        if key.tag not in _KEYS:
+            raise _refused(key, f"the key {key.value} is no text to YAML", "put it in quotes")
         if key.value in seen:
-            raise _refused(key, f"key '{key.value}' stands twice")
-        seen.add(key.value)
+            raise _refused(key, f"key '{key.value}' stands twice", f"it stands in line {seen[key.value]}, too")
+        seen[key.value] = key.start_mark.line + 1
 
 
-def _refused(node: yaml.Node, what: str) -> yaml.MarkedYAMLError:
-    return yaml.MarkedYAMLError(problem=what, problem_mark=node.start_mark)
+def _refused(node: yaml.Node, what: str, hint: str) -> yaml.MarkedYAMLError:
+    return yaml.MarkedYAMLError(problem=what, problem_mark=node.start_mark, note=hint)
 
 
 def validate(model: type[M], data: Mapping[str, Any], source: Path | str, before: Mapping[str, Any] | None = None) -> M:
@@ -151,8 +193,9 @@ def parse_overrides(pairs: Iterable[str]) -> dict[str, Any]:
             raise UsageError(f"-s {key}: set twice")
         try:
             overrides[key] = _load(value)
-        except (yaml.YAMLError, ValueError, KeyError, RecursionError) as error:
-            raise UsageError(f"-s '{pair}': the value is not valid YAML") from error
+        except (yaml.YAMLError, RecursionError) as error:
+            hint = "a value with a colon or bracket in it stands in quotes, and those in quotes of the shell"
+            raise UsageError(f"-s '{pair}': the value is not valid YAML", hint) from error
     return overrides
 
 

@@ -69,7 +69,7 @@ def first_problem(error: ValidationError, model: type[BaseModel] | None = None, 
     """What to mend first. `model` and `data`, where at hand, tell known keys and which parts of a place are keys."""
     entries = error.errors(include_url=False)
     # A misspelled key makes two errors, and the one that it is missing would hide its cause.
-    chosen = next((entry for entry in entries if entry["type"] == "extra_forbidden"), None)
+    chosen = next((entry for entry in entries if entry["type"] in ("extra_forbidden", "invalid_key")), None)
     return _problem(chosen or _deepest(entries, data), model, data)
 
 

@@ -23,14 +23,14 @@ def read_record(path: Path, model: type[M], hint: str) -> M:
     return checked(model, read_json(path, hint), f"{path} is damaged", hint)
 
 
-def read_json(path: Path, hint: str) -> Any:
-    """The data in a JSON file; `hint` is what to do where it is damaged.
+def read_json(path: Path, hint: str, where: str | None = None) -> Any:
+    """The data in a JSON file; `hint` is what to do where it is damaged; errors begin with `where`.
 
     Raises:
         UsageError: the file cannot be read, or is no JSON.
     """
     try:
-        return parsed(path.read_bytes(), f"{path} is damaged", hint)
+        return parsed(path.read_bytes(), where or f"{path} is damaged", hint)
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}", hint) from error
 
@@ -45,14 +45,14 @@ def read_line(line: bytes, model: type[M], path: Path, number: int, hint: str) -
     return checked(model, parsed(line, where, hint), where, hint)
 
 
-def parsed(content: bytes, where: str, hint: str) -> Any:
+def parsed(content: bytes | str, where: str, hint: str) -> Any:
     """JSON data; errors begin with `where`.
 
     Raises:
         UsageError: it is none.
     """
     try:
-        text = content.decode("utf-8")
+        text = content.decode("utf-8") if isinstance(content, bytes) else content
         return json.loads(text)
     except UnicodeDecodeError as error:
         raise UsageError(f"{where}: it is not text", hint) from error

@@ -96,20 +96,52 @@ def test_yaml(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "what"),
+    ("text", "what", "hint"),
     [
-        ("a: 1\nb: [1\nc: 2\n", ", line 3: "),
-        ("a: 1\n  b: 2\n", ", line 2: "),
-        ("- a\n", ": expected keys and values"),
-        ("", ": expected keys and values"),
-        ("a: !!python/object/apply:os.system [id]\n", ", line 1: "),
-        (b"a: \xff\n", ": not UTF-8 text"),
-        (b"a: \x00\n", ": not valid YAML"),
+        ("a: 1\nb: [1\nc: 2\n", ", line 3: ", "not valid YAML"),
+        ("a: 1\n  b: 2\n", ", line 2: ", ""),
+        ("- a\n", ": expected keys and values, here is a list", "start with a line such as `name: …`"),
+        ("text", ": expected keys and values, here is text", "start with a line such as `name: …`"),
+        ("", ": it is empty", "start with a line such as `name: …`"),
+        ("# to be written\n---\n", ": it is empty", "start with a line such as `name: …`"),
+        ("a: !!python/object/apply:os.system [id]\n", ", line 1: could not determine a constructor", "not valid YAML"),
+        (b"a: \xff\n", ": not UTF-8 text", "save it as UTF-8"),
+        ("a: 1\n".encode("utf-16"), ": not UTF-8 text", "save it as UTF-8"),
+        (b"a: \x00\n", ": the character #x0000 is not allowed", "take it out"),
+        ('a: 1\nb: "\\ud800"\n', ", line 2: an escape such as \\ud800 is half a character", "the character itself"),
+        ("a: 1\nb:\n\tc: 1\n", ", line 3: found character '\\t'", "indent with spaces, not with tabs"),
+        ("a: 1\n---\nb: 2\n", ", line 2: but found another document", "take the line --- out"),
+        ("a: 1\nb: 2020-13-45\n", ", line 2: '2020-13-45' is no number or date", "put it in quotes"),
+        ("a: 1\nb: [x, 0b]\nc: 2020-02-30\n", ", line 3: '2020-02-30' is no number or date", "put it in quotes"),
+        ("a: b: c\n", ", line 1: mapping values are not allowed here", "a colon in it"),
+        ("a: @x\n", ", line 1: found character '@'", "begins with a sign, stands in quotes"),
+        ("a: {{ x }}\n", ", line 1: a key is a word", "bracket or brace stands in quotes"),
+        ("[a]: b\n", ", line 1: a key is a word", "bracket or brace stands in quotes"),
+        ("a: 1\nyes: 2\n", ", line 2: the key yes is no text to YAML", "put it in quotes"),
+        ("a: 1\n3: 2\n", ", line 2: the key 3 is no text to YAML", "put it in quotes"),
+        ('a: 1\nb: "x\nc: 2\n', ", line 4: found unexpected end of stream (while scanning a quoted scalar that", ""),
+        ("a: 1\nb: 2\na: 3\n", ", line 3: key 'a' stands twice", "it stands in line 1, too"),
+        ("a: " + "1" * 5000, ", line 1: a value of 5000 characters that is not text", "put it in quotes"),
+        ("a: " + "[" * 5000, ": nested too deep", ""),
+        ("a: &a [x]\nb: *c\n", ", line 2: found undefined alias 'c'", "not valid YAML"),
+        ("a: &a\n  b: *a\n", ", line 1: with its aliases written out it has more than 100000 values", "write less"),
     ],
 )
-def test_what_is_no_yaml_of_ours(tmp_path, text, what):
+def test_what_is_no_yaml_of_ours(tmp_path, text, what, hint):
     path = write(tmp_path, text)
-    assert refusal(read_yaml, path)[0].startswith(f"{path}{what}")
+    message, told = refusal(read_yaml, path)
+    assert message.startswith(f"{path}{what}")
+    assert "\n" not in message
+    assert hint in (told or "")
+
+
+def test_yaml_with_the_mark_of_other_editors(tmp_path):
+    assert read_yaml(write(tmp_path, b"\xef\xbb\xbfa: 1\r\nb: 2\r\n")) == {"a": 1, "b": 2}
+    assert read_yaml(write(tmp_path, "a: &x {b: 1}\nc:\n  <<: *x\n  d: 2\n"))["c"] == {"b": 1, "d": 2}
+
+
+def test_a_folder_in_place_of_a_file(tmp_path):
+    assert refusal(read_yaml, tmp_path)[0] == f"cannot read {tmp_path}: Is a directory"
 
 
 def test_a_file_that_cannot_be_read(tmp_path):
@@ -141,7 +173,6 @@ def test_a_file_that_cannot_be_read(tmp_path):
         ("name: x\ninner: [1]\n", "line 2: inner: expected keys and values, here is a list", None),
         ("name: x\nseveral: 1\n", "line 2: several: expected a list, here is a number", None),
         ("name: x\nseveral: [null]\n", "line 2: several.0: expected keys and values, here is nothing", None),
-        ("name: x\n1: 2\n", ": 1: this is no name here: keys should be strings", None),
         ("name: x\ninner:\n  odd: 1\n  depth: much\n", "line 3: inner.odd: unknown key 'odd'", "known: depth, kind"),
         ("inner:\n  depth: 1\n", ": name: this key is missing", None),
     ],

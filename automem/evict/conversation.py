@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from automem.errors import UsageError
 from automem.evict.features import CAPITAL
@@ -24,6 +24,7 @@ from automem.evict.fit import SETTINGS, Episode
 from automem.evict.scorer import Provenance
 from automem.evict.select import by_density
 from automem.evict.units import Unit
+from automem.records import checked, read_json
 
 #: The six numbers beside the words.
 NUMBERS = ("position", "recency", "log_tokens", "digits", "question", "capitals")
@@ -131,15 +132,9 @@ def load_conversation_scorer(path: Path) -> ConversationScorer:
     Raises:
         UsageError: not such a scorer.
     """
-    try:
-        scorer = ConversationScorer.model_validate_json(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read the scorer {path}: {error}") from error
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the file"
-        hint = "make one: automem evict bench locomo FILE --scorers self -o SCORER"
-        raise UsageError(f"{path} is no scorer for conversations: {where}: {first['msg']}", hint) from error
+    where = f"{path} is no scorer for conversations"
+    hint = "make one: automem evict bench locomo FILE --scorers self -o SCORER"
+    scorer = checked(ConversationScorer, read_json(path, hint, where), where, hint)
     words = {len(scorer.terms), len(scorer.idf), len(scorer.weights)}
     numbers = {len(scorer.numbers), len(scorer.mean), len(scorer.scale), len(scorer.number_weights)}
     if len(words) != 1 or len(numbers) != 1 or not all(scorer.scale) or scorer.numbers not in ((), NUMBERS):

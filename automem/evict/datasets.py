@@ -19,6 +19,7 @@ from automem.errors import UsageError
 from automem.evict.counting import Count, approximate_tokens
 from automem.evict.labels import gold
 from automem.evict.units import Unit
+from automem.problems import first_problem
 
 LOCOMO_HINT = "get data/locomo10.json from https://github.com/snap-research/locomo and name its path"
 LONGMEMEVAL_HINT = (
@@ -238,9 +239,7 @@ def _checked(parse: Callable[[Any], Any], given: Any, where: str, hint: str | No
     try:
         return parse(given)
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise UsageError(f"{where} is not in the published format: {place} {first['msg']}", hint) from error
+        raise UsageError(f"{where} is not in the published format: {first_problem(error)}", hint) from error
 
 
 def _unique(groups: list[Group], path: Path) -> list[Group]:

@@ -14,7 +14,7 @@ from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from automem.errors import UsageError
 from automem.evict.counting import words
@@ -22,6 +22,7 @@ from automem.evict.identifiers import distinct
 from automem.evict.policies.embedding import Encoder, sentence_encoder
 from automem.evict.scorer import Provenance
 from automem.evict.units import Unit
+from automem.records import checked, parsed
 
 #: What is known of a unit besides its text, in the order of the network's inputs.
 METADATA = ("age", "references", "rule", "task", "step")
@@ -93,19 +94,14 @@ class MlpScorer(BaseModel):
         path.write_text(self.model_dump_json() + "\n", encoding="utf-8")
 
 
-def read_mlp(text: str, source: str) -> MlpScorer:
+def read_mlp(text: str | bytes, source: str) -> MlpScorer:
     """Read a scorer from its JSON text; errors name `source`.
 
     Raises:
         UsageError: it is none.
     """
-    try:
-        return MlpScorer.model_validate_json(text)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the file"
-        hint = "make one: automem evict fit --scorer mlp"
-        raise UsageError(f"{source} is not an mlp scorer: {where}: {first['msg']}", hint) from error
+    where, hint = f"{source} is not an mlp scorer", "make one: automem evict fit --scorer mlp"
+    return checked(MlpScorer, parsed(text, where, hint), where, hint)
 
 
 def make_encoder(name: Literal["hashed", "sentence"]) -> Encoder:

@@ -7,10 +7,11 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from automem.errors import UsageError
 from automem.evict.features import AGENT_FEATURES
+from automem.records import checked, parsed
 
 
 class Provenance(BaseModel):
@@ -71,23 +72,19 @@ def load_scorer(path: Path) -> Scorer:
         UsageError: not a scorer, or one with features that this version does not compute.
     """
     try:
-        return read_scorer(path.read_text(encoding="utf-8"), str(path))
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read the scorer {path}: {error}", "make one: automem evict fit") from error
+        return read_scorer(path.read_bytes(), str(path))
+    except OSError as error:
+        raise UsageError(f"cannot read the scorer {path}: {error.strerror}", "make one: automem evict fit") from error
 
 
-def read_scorer(text: str, source: str) -> Scorer:
+def read_scorer(text: str | bytes, source: str) -> Scorer:
     """Read a scorer from its JSON text; errors name `source`.
 
     Raises:
         UsageError: not a scorer, or one with features that this version does not compute.
     """
-    try:
-        scorer = Scorer.model_validate_json(text)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the file"
-        raise UsageError(f"{source} is not a scorer: {where}: {first['msg']}", "make one: automem evict fit") from error
+    where, hint = f"{source} is not a scorer", "make one: automem evict fit"
+    scorer = checked(Scorer, parsed(text, where, hint), where, hint)
     if scorer.features != AGENT_FEATURES:
         raise UsageError(f"{source} has other features than this version", f"it has {', '.join(AGENT_FEATURES)}")
     lengths = {len(scorer.features), len(scorer.mean), len(scorer.scale), len(scorer.weights)}

@@ -21,8 +21,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from automem.errors import RunError, UsageError
 from automem.evolve.base import Assignment, Failed, Proposer, Revision
 from automem.evolve.changes import claimed
@@ -32,6 +30,7 @@ from automem.evolve.lineage import Lineage
 from automem.evolve.propose import Proposed, propose_and_check
 from automem.play import provenance
 from automem.play.folder import RunFolder, locked, write_atomically
+from automem.records import read_record
 from automem.results.gate import Gate, GateResult
 from automem.results.plays import Cost, Game, GatePlay, play
 from automem.scaffold.spec import Scaffold, load_folder
@@ -155,7 +154,7 @@ class Evolution:
         """A candidate that has passed the check, or why there is none; from the disk if it was done before."""
         done = folder / "proposal.json"
         if done.is_file():
-            return Proposed.model_validate(json.loads(done.read_text(encoding="utf-8")))
+            return read_record(done, Proposed, "delete it: the proposer is then asked again")
         shutil.rmtree(folder / "candidate", ignore_errors=True)
         (folder / "candidate").mkdir(parents=True)
         spent = self._spent()
@@ -315,10 +314,7 @@ def read_config(folder: Path) -> EvolveConfig:
     file = folder / "evolve.json"
     if not file.is_file():
         raise UsageError(f"{folder} is not an evolve folder: there is no {file}")
-    try:
-        return EvolveConfig.model_validate_json(file.read_text(encoding="utf-8"))
-    except ValidationError as error:
-        raise UsageError(f"{file} is damaged: {error}") from error
+    return read_record(file, EvolveConfig, "put it right, bring it back from a copy, or choose another -o")
 
 
 def best_gate_run(folder: Path) -> RunFolder:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
-from automem.errors import RunError, UsageError
+from automem.errors import RunError
+from automem.records import read_line
 
 M = TypeVar("M", bound=BaseModel)
+
+_MEND = "put the line right, or bring the file back from a copy"
 
 
 class Rows(Generic[M]):
@@ -55,7 +57,4 @@ class Rows(Generic[M]):
         whole = data[: data.rfind(b"\n") + 1]
         self._whole = len(whole)
         for number, line in enumerate(whole.splitlines(), 1):
-            try:
-                yield self._model.model_validate(json.loads(line))
-            except (json.JSONDecodeError, ValidationError) as error:
-                raise UsageError(f"{self._path}, line {number}: damaged: {error}") from error
+            yield read_line(line, self._model, self._path, number, _MEND)

@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from automem.errors import UsageError, did_you_mean
+from automem.problems import first_problem
 
 Fault = int | Literal["cut", "malformed", "empty"]
 
@@ -90,9 +91,7 @@ class Faults(BaseModel):
         try:
             return cls.model_validate({**values, "status": status})
         except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(map(str, first["loc"])) or "faults"
-            raise UsageError(f"{where}: {first['msg']}", "for example: status=503:0.2,delay=0.05") from error
+            raise UsageError(f"faults: {first_problem(error)}", "for example: status=503:0.2,delay=0.05") from error
 
     def draw(self, number: int) -> Fault | None:
         """The fault of request `number`, counted from 0: a status code, a kind, or None."""

@@ -20,19 +20,21 @@ from pathlib import Path
 from random import Random
 from typing import Any, TextIO
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from automem.episode import digest
 from automem.errors import RunError, UsageError
 from automem.grammar import Operation, parse, tool_schemas
 from automem.messages import Phase, Role
 from automem.models.wire import wire_message
+from automem.records import read_line, read_record
 from automem.train.clean import Dropped, clean_turn
 from automem.train.recipe import Selection, Unfit
 from automem.train.select import Decision, Selector, select
 from automem.train.turns import Episode, Turn, assistant, earlier_calls, turns
 
 SPLITS = ("train", "held_out")
+_MEND = "delete the folder of the dataset: `automem train` makes it again"
 
 
 class Row(BaseModel):
@@ -143,12 +145,9 @@ def read_rows(folder: Path, split: str) -> list[Row]:
     path = folder / f"{split}.jsonl"
     rows = []
     try:
-        with path.open(encoding="utf-8") as file:
+        with path.open("rb") as file:
             for number, line in enumerate(file, 1):
-                try:
-                    rows.append(Row.model_validate_json(line))
-                except ValidationError as error:
-                    raise UsageError(f"{path}, line {number}: not a row: {error.errors()[0]['msg']}") from error
+                rows.append(read_line(line, Row, path, number, _MEND))
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from error
     return rows
@@ -160,12 +159,9 @@ def read_card(folder: Path) -> Card:
     Raises:
         UsageError: there is none, or it is damaged.
     """
-    try:
-        return Card.model_validate_json((folder / "card.json").read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise UsageError(f"{folder} is not a dataset: there is no card.json") from error
-    except ValidationError as error:
-        raise UsageError(f"{folder / 'card.json'} is damaged: {error.errors()[0]['msg']}") from error
+    if not (folder / "card.json").is_file():
+        raise UsageError(f"{folder} is not a dataset: there is no card.json")
+    return read_record(folder / "card.json", Card, _MEND)
 
 
 def write_card(folder: Path, card: Card) -> None:

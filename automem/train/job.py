@@ -8,8 +8,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from automem.episode import digest
-from automem.errors import UsageError
 from automem.models.weights import adapter_digest
+from automem.records import read_record
 from automem.train.recipe import Lora
 
 ReportTo = Literal["none", "trackio", "wandb"]
@@ -78,12 +78,7 @@ def read_job(path: Path) -> Job:
     Raises:
         UsageError: there is none, or it is damaged.
     """
-    try:
-        return Job.model_validate_json(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}") from error
-    except ValidationError as error:
-        raise UsageError(f"{path} is no job: {error.errors()[0]['loc']}: {error.errors()[0]['msg']}") from error
+    return read_record(path, Job, "delete it: `automem train` writes it anew")
 
 
 def read_trained(folder: Path, job: Job) -> Trained | None:

@@ -15,19 +15,17 @@ each row, so nothing can be scored that was not trained.
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from automem.errors import RunError, UsageError
 from automem.models.weights import adapter_digest
 from automem.play import provenance
 from automem.play.folder import locked, write_atomically
+from automem.records import read_record
 from automem.results.gate import Gate
 from automem.results.plays import Cost, Game, GatePlay, play
 from automem.results.stats import paired
@@ -113,7 +111,7 @@ class Training:
         """The plan of an iteration; from the disk if it was made before."""
         file = self.folder / "plans" / f"i{view.iteration}.json"
         if file.is_file():
-            return Plan.model_validate_json(file.read_text(encoding="utf-8"))
+            return read_record(file, Plan, "delete it: the engine is then asked again")
         plan = self._bench.engine.propose(view)
         if plan:
             file.parent.mkdir(exist_ok=True)
@@ -315,10 +313,7 @@ def read_config(folder: Path) -> TrainConfig:
     file = folder / "train.json"
     if not file.is_file():
         raise UsageError(f"{folder} is not a train folder: there is no {file}")
-    try:
-        return TrainConfig.model_validate(json.loads(file.read_text(encoding="utf-8")))
-    except (json.JSONDecodeError, ValidationError) as error:
-        raise UsageError(f"{file} is damaged: {error}") from error
+    return read_record(file, TrainConfig, "put it right, bring it back from a copy, or choose another -o")
 
 
 def _aligned(before: GatePlay, after: GatePlay) -> tuple[list[float], list[float]]:

@@ -310,8 +310,9 @@ def test_words_and_nearest_lines():
 
 def test_only_finished_episodes_count(seen):
     episodes = [[moment("a"), moment("b")]] * 4
+    ended = ENDED.model_copy(update={"steps": 2})
     failed = ENDED.model_copy(update={"end": "failed", "failure": "model", "message": "down"})
-    d = seen(*episodes, results=[ENDED, None, failed, ENDED.model_copy(update={"progress": 1.0, "steps": 2})])
+    d = seen(*episodes, results=[ended, None, failed, ended.model_copy(update={"progress": 1.0})])
     assert (d.summary.episodes, d.summary.failed, d.summary.mean, d.summary.se) == (2, 2, 0.75, 0.25 / 2**0.5)
     verdicts = {item.metric: item.verdict for item in health(d)}
     assert verdicts["failed_rate"] == "poor"

@@ -396,8 +396,8 @@ def test_overlapping_seeds_are_refused(out):
         ({"proposer": "rules"}, "proposer"),
         ({"allowed": ["memory-structure"]}, "allowed"),
         ({"start": "courier-v1"}, "start_digest"),
-        ({"model": "scripted:null"}, "models"),
-        ({"limits": {"max_steps": 61}}, "limits"),
+        ({"model": "scripted:null"}, "models.gameplay.name"),
+        ({"limits": {"max_steps": 61}}, "limits.max_steps"),
     ],
 )
 def test_other_settings_are_refused_and_named(out, other, named):

@@ -78,6 +78,17 @@ def test_what_was_built_verifies(played, built):
     assert verify(built[0], played) == built[1]
 
 
+def test_a_damaged_card_and_row_tell_how_to_get_them_again(built):
+    hint = "delete the folder of the dataset: `automem train` makes it again"
+    for file, said in ((built[0] / "card.json", " is damaged: "), (built[0] / "train.jsonl", ", line 1: damaged: ")):
+        file.write_text("{}\n")
+        with pytest.raises(UsageError) as caught:
+            dataset.read_card(built[0]) if file.suffix == ".json" else dataset.read_rows(built[0], "train")
+        assert caught.value.message.startswith(f"{file}{said}")
+        assert caught.value.message.endswith(": this key is missing")
+        assert caught.value.hint == hint
+
+
 def rewrite(path, old, new):
     text = path.read_text()
     assert old in text
@@ -94,7 +105,7 @@ def rewrite(path, old, new):
         ('"step": 0', '"step": 2', "the trace was edited"),
         ('"model": "scripted:courier"', '"model": "better"', "its model"),
         ('"phase": "log"', '"phase": "gameplay"', "its phase"),
-        ('"env"', '"enw"', "not a row"),
+        ('"env"', '"enw"', "unknown key 'enw'"),
         ('"episode": "s', '"episode": "t', "no finished episode"),
     ],
 )

@@ -128,6 +128,22 @@ def test_what_helps_is_adopted_and_written_down(loop):
     assert (loop.folder / row.dataset / "README.md").read_text().count("7 tokens") == 1
 
 
+def test_a_damaged_train_json_and_a_damaged_plan(loop):
+    loop(Trainer("bad"), Plans(ranks(8)))
+    plan = loop.folder / "plans/i1.json"
+    kept = plan.read_text()
+    plan.write_text("{")
+    with pytest.raises(UsageError, match=r"plans/i1\.json is damaged: it breaks off in the middle$") as caught:
+        loop(Trainer("bad"), Plans())
+    assert caught.value.hint == "delete it: the engine is then asked again"
+    plan.write_text(kept)
+    file = loop.folder / "train.json"
+    file.write_text(file.read_text().replace('"env"', '"enw"'))
+    with pytest.raises(UsageError, match=r"train\.json is damaged: enw: unknown key 'enw'$") as caught:
+        loop(Trainer("bad"), Plans())
+    assert caught.value.hint.endswith("put it right, bring it back from a copy, or choose another -o")
+
+
 def test_what_does_not_help_is_not_adopted(loop):
     outcome = loop(Trainer("bad"), Plans(ranks(8)))
     assert outcome.best is None

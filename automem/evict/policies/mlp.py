@@ -38,9 +38,9 @@ class Mlp:
             UsageError: the file is no such scorer, or a package is missing.
         """
         try:
-            return cls(read_mlp(Path(path).read_text(encoding="utf-8"), path))
-        except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"cannot read the scorer {path}: {error}", _FIT) from error
+            return cls(read_mlp(Path(path).read_bytes(), path))
+        except OSError as error:
+            raise UsageError(f"cannot read the scorer {path}: {error.strerror}", _FIT) from error
 
     def fill(self, scores: Sequence[float], costs: Sequence[int], budget: int) -> list[int]:
         """By score per token, of those that reach the threshold."""

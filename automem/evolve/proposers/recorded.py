@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from automem.errors import UsageError
-from automem.evolve.base import Assignment, Proposal, Revision
+from automem.evolve.base import Assignment, Proposal
+from automem.evolve.lineage import Lineage
 from automem.evolve.proposers.candidate import copy_files, emptied_on_failure
 from automem.results.plays import Cost
 
@@ -42,10 +43,8 @@ class RecordedProposer:
 
 
 def _candidates(folder: Path) -> list[Path]:
-    lineage = folder / "lineage.jsonl"
-    if lineage.is_file():
-        rows = [Revision.model_validate_json(line) for line in lineage.read_text(encoding="utf-8").splitlines()]
-        found = [folder / row.folder / "candidate" for row in rows]
+    if (folder / "lineage.jsonl").is_file():
+        found = [folder / row.folder / "candidate" for row in Lineage(folder).rows]
     elif folder.is_dir():
         found = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
     else:
