@@ -90,6 +90,9 @@ async def test_models_of_one_path_share_the_weights(base, adapter):
     plain = make_model(f"local:{base}", {})
     special = make_model(f"local:{base}+{adapter}", {"temperature": 0})
     assert plain._base is special._base
+    places = [{p.data_ptr() for p in decoder._model.parameters()} for decoder in plain._base._decoders.values()]
+    assert len(places) == 2
+    assert places[0] < places[1]
     await plain.close()
     assert (await special.generate(CHATS[0], request())).usage.completion > 0
     await special.close()
