@@ -120,6 +120,8 @@ def _problem(entry: Mapping[str, Any], model: type[BaseModel] | None, data: Any)
         found = kind_of(entry["input"])
         quotes = "write it in quotes" if kind == "string_type" and found in ("a number", "true or false") else None
         return Problem(place, f"expected {_WANTED[kind]}, here is {found}", quotes)
+    if kind == "too_short":
+        return Problem(place, f"it needs at least {context['min_length']}")
     if kind == "invalid_key" or entry["loc"][-1:] == ("[key]",):
         return Problem(place, f"this is no name here: {_lower(said(entry))}")
     return Problem(place, _lower(said(entry)), _nearest_choice(entry))

@@ -15,7 +15,7 @@ from automem.results.plays import Cost
 class LoopBudget(BaseModel):
     """Hard stops of the whole loop. Calls and tokens are those of play and of proposers together."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     revisions: int = Field(5, ge=1, description="Revisions at most.")
     attempts: int = Field(3, ge=1, description="Fresh attempts at one revision.")

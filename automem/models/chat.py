@@ -38,7 +38,7 @@ _SAFETY = 1.1
 class ChatSettings(BaseModel):
     """How an OpenAI-compatible server is asked."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, allow_inf_nan=False)
     #: Settings that say where and how patiently to ask; they do not change the answers.
     TRANSPORT: ClassVar[set[str]] = {"base_url", "timeout", "retries", "api_key_env"}
 

@@ -40,7 +40,7 @@ _INSTALL = "pip install 'automem[local]'"
 class LocalSettings(BaseModel):
     """How a local model is sampled."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
     #: Settings that do not change the answers.
     TRANSPORT: ClassVar[set[str]] = {"batch"}
 

@@ -42,7 +42,7 @@ _NOTHING = "–"
 class ExpectedRow(BaseModel):
     """One published value."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     game: str
     agent: str

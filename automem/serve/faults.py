@@ -31,7 +31,7 @@ _KEYS = (
 class Faults(BaseModel):
     """What goes wrong, how often. The n-th request meets the same fault in every run with the same seed."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     status: dict[int, float] = Field(
         default_factory=dict, description="Probability of an error answer, by status code."

@@ -54,7 +54,7 @@ IN_LAUNCH = {
     "a key too many": (edited("jobs", 0, per_=1), "jobs.0.per_: unknown key 'per_'"),
     "a wrong value": (edited(on="cloud"), "on: input should be 'slurm' or 'local'"),
     "no elements": (edited("jobs", 0, per=0), "jobs.0.per: input should be greater than or equal to 1"),
-    "no parts": (edited("jobs", 0, parts=[]), "jobs.0.parts: list should have at least 1 item"),
+    "no parts": (edited("jobs", 0, parts=[]), "jobs.0.parts: it needs at least 1"),
     "a name": (
         edited("jobs", 0, "job", name="Play!"),
         "jobs.0.job.name: it is made of small letters, digits, '.', '_' and '-', and begins with a letter or digit",

@@ -231,6 +231,8 @@ def test_one_seed_may_be_a_number(made):
         ({"stages.play.do": "evalute"}, "stages.play.do: unknown value 'evalute'", "did you mean 'evaluate'?"),
         ({"stages.play.jobs": 0}, "stages.play.jobs: input should be greater than or equal to 1", None),
         ({"stages.pla": None}, "with stages.pla: there is no stage 'pla' to leave out", "did you mean 'play'?"),
+        ({"models": {}}, "models: it needs at least 1", None),
+        ({"stages.play.games": []}, "stages.play.games: it needs at least 1", None),
         ({"stages": 3}, "stages: expected keys and values, here is a number", None),
         ({"games.curier.seeds": "0-3"}, "games.curier.play: this key is missing", "did you mean 'courier'?"),
         ({"games.courier.seeds": {"draw": 0, "rng": 1, "within": "0-9"}}, "games.courier.seeds.draw: input", None),

@@ -65,8 +65,8 @@ DAMAGE = {
     "a key too many": (edited(sedes=[1]), "config.sedes: unknown key 'sedes'", "did you mean 'seeds'? Otherwise: "),
     "a wrong value": (edited(seeds=["x"]), "config.seeds.0: input should be a valid integer", ""),
     "a seed below 0": (edited(seeds=[-1]), "config.seeds.0: input should be greater than or equal to 0", ""),
-    "no seeds": (edited(seeds=[]), "config.seeds: list should have at least 1 item", ""),
-    "no tasks": (edited(tasks=[]), "config.tasks: list should have at least 1 item", ""),
+    "no seeds": (edited(seeds=[]), "config.seeds: it needs at least 1", ""),
+    "no tasks": (edited(tasks=[]), "config.tasks: it needs at least 1", ""),
     "no models": (edited(models={}), "config.models: there is none for the role gameplay", ""),
     "a wrong role": (edited(models={"gamplay": {"name": "x"}}), "config.models.gamplay: ", ""),
 }

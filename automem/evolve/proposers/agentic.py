@@ -29,7 +29,7 @@ _CUT = "the reply was cut off at the limit of its length: write less at a time"
 class SessionBudget(BaseModel):
     """What one session may use. Whatever runs out first ends it, and it then proposes nothing."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     turns: int = Field(300, ge=1, description="Model calls.")
     tokens: int = Field(5_000_000, ge=1, description="Prompt and completion tokens of all calls.")

@@ -51,7 +51,7 @@ there is nothing worth changing, leave `output/` empty."""
 class CommandSettings(BaseModel):
     """How the command is run."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     seconds: float = Field(3600.0, gt=0, description="Time until it is stopped.")
 
