@@ -21,10 +21,10 @@ from pydantic import BaseModel, ConfigDict
 
 from automem.episode import EpisodeSpec
 from automem.errors import FailureKind, RunError, UsageError
+from automem.interning import TextTable, joined
 from automem.memory.kinds import Splice
 from automem.messages import Message, Phase, Role, ToolCall, Usage
 from automem.records import reason
-from automem.texts import TextTable, joined
 
 FORMAT = 1
 _SYNC_SECONDS = 3.0
