@@ -44,7 +44,7 @@ from automem.train.verify import verify
 #: Confidence of the interval of the paired difference on the report seeds.
 CONFIDENCE = 0.90
 #: What took long to make and follows from the settings; and what is made again in moments.
-_WORK, _DERIVED = ("ledger.jsonl", "recipes", "plays"), ("plans", "datasets")
+_WORK, _DERIVED = ("ledger.jsonl", "plays", "recipes/*/result.json"), ("plans", "datasets", "recipes")
 MakeSelector = Callable[[Recipe], Selector]
 
 
@@ -293,7 +293,7 @@ def opened(folder: Path, config: TrainConfig) -> Iterator[None]:
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder / "run.lock"):
         if file.is_file() and (differences := config.differences(read_config(folder))):
-            if any((folder / name).exists() for name in _WORK):
+            if any(made for pattern in _WORK for made in folder.glob(pattern)):
                 raise UsageError(
                     f"{folder} was made with other settings: {'; '.join(differences)}", "choose another -o"
                 )

@@ -20,7 +20,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import metadata
-from math import ceil
+from math import ceil, isfinite
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +69,7 @@ def train(job: Job, out: Path) -> Trained:
 
     Raises:
         UsageError: dataset, base or template are not what is needed.
-        Unfit: the base has no such layers, or no row is short enough.
+        Unfit: the base has no such layers, no row is short enough, or the loss became no number.
         RunError: the adapter changes nothing.
     """
     began = time.monotonic()
@@ -81,6 +81,10 @@ def train(job: Job, out: Path) -> Trained:
     last = _last_checkpoint(out / "checkpoints")
     before = _held_out_before(trainer, encoded["held_out"], out)
     done = trainer.train(resume_from_checkpoint=str(last) if last else None)
+    if not isfinite(done.training_loss):
+        raise Unfit(
+            f"training diverged: the loss became {done.training_loss}", "lower lora.learning_rate or lora.alpha"
+        )
     changed = _changed(job, trainer, encoded)
     _save(job, trainer, out)
     history = trainer.state.log_history
@@ -202,6 +206,7 @@ def _trainer(job: Job, out: Path, tokenizer: Any, model: Any, encoded: dict[str,
         seed=lora.seed,
         data_seed=lora.seed,
         logging_steps=max(1, updates // 50),
+        logging_nan_inf_filter=False,
         eval_strategy="epoch" if encoded["held_out"] else "no",
         save_steps=lora.save_steps,
         save_total_limit=2,

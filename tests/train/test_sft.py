@@ -343,3 +343,10 @@ def test_a_full_disk_is_told_and_leaves_no_adapter(job):
     assert "make room" in done.stderr
     assert not (out / "adapter").exists()
     assert read_trained(out, made) is None
+
+
+def test_a_training_that_diverges_is_refused(job, tmp_path):
+    wild = FAST.model_copy(update={"alpha": 10**18, "learning_rate": 0.9})
+    with pytest.raises(Unfit, match="training diverged: the loss became nan"):
+        sft.train(job(wild), tmp_path / "out")
+    assert not (tmp_path / "out" / "adapter").exists()
