@@ -12,7 +12,7 @@ from __future__ import annotations
 import random
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from automem.config import parse_seeds
 from automem.episode import Limits
@@ -26,6 +26,21 @@ OUT = "{out}"
 class _Strict(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+
+def _flat(value: Any) -> Any:
+    """Nested keys as dotted ones, so that `-s agents.v1.set.budget.history=8` adds to the others of that agent."""
+    if not isinstance(value, dict):
+        return value
+    found = {}
+    for key, one in value.items():
+        inner = _flat(one)
+        deep = isinstance(inner, dict) and inner
+        found.update({f"{key}.{name}": last for name, last in inner.items()} if deep else {key: one})
+    return found
+
+
+#: Dotted keys and their values, as `-s` takes them.
+Keys = Annotated[dict[str, Any], BeforeValidator(_flat)]
 
 #: Seeds as text; YAML reads a single one as a number.
 SeedText = Annotated[str, Field(coerce_numbers_to_str=True)]
@@ -81,7 +96,7 @@ class AgentChoice(_Strict):
     scaffold: ByEnv = Field(description="By name or path.")
     model: str = Field("base", description="One of `models`.")
     memory: ByEnv | None = Field(None, description="One of `models` or `adapters`, for the memory role.")
-    set: dict[str, Any] = Field({}, description="Keys of scaffold.yaml that are set otherwise.")
+    set: Keys = Field({}, description="Keys of scaffold.yaml that are set otherwise.")
 
 
 class Stage(_Strict):
@@ -115,7 +130,7 @@ class Loop1(Stage):
     allow: list[str] | None = Field(None, description="Kinds of change that may occur. [all]")
     control: bool = Field(False, description="Play the start twice to see the noise.")
     revisions: int = Field(5, ge=1)
-    set: dict[str, Any] = Field({}, description="Further keys: loop.*, gate.*, proposer.*.")
+    set: Keys = Field({}, description="Further keys: loop.*, gate.*, proposer.*.")
 
 
 class Loop2(Stage):
@@ -130,7 +145,7 @@ class Loop2(Stage):
     select: Literal["rules", "judge", "all"] | None = None
     judge: str | None = None
     engine: str = "rules"
-    set: dict[str, Any] = Field({}, description="Further keys: selection.*, lora.*, gate.*.")
+    set: Keys = Field({}, description="Further keys: selection.*, lora.*, gate.*.")
 
 
 AnyStage = Annotated[Evaluate | Loop1 | Loop2, Field(discriminator="do")]

@@ -184,6 +184,13 @@ def test_values_come_back_from_the_command_line_as_they_were_meant(made):
     assert {key: overrides[key] for key in values} == values
 
 
+def test_keys_below_set_add_to_what_is_set(made):
+    nested = {"agents.v0.set": {"plan": "handoff"}, "agents.v0.set.budget.history": 8, "agents.v0.set.budget.calls": 3}
+    assert made(nested).spec.agents["v0"].set == {"plan": "handoff", "budget.history": 8, "budget.calls": 3}
+    trained = made({"stages.train": TRAIN, "stages.train.set.lora.rank": 8}).spec.stages["train"]
+    assert trained.set == {"lora.rank": 8}
+
+
 @pytest.mark.parametrize("name", ["smoke", "scripted", "main-table", "loop1-crafter@published"])
 def test_the_commands_would_do_what_is_asked(name, tmp_path, monkeypatch, capsys):
     """Past the options, to where environments, scaffolds, models and proposers are made."""
@@ -239,7 +246,7 @@ def test_one_seed_may_be_a_number(made):
         ({"games.courier.seeds": [1]}, "games.courier.seeds: expected text, here is a list", None),
         ({"gmes": {}}, "unknown key 'gmes'", "did you mean 'games'?"),
         ({"agents.v0.scaffold": "courier-v"}, "agents.v0.scaffold: unknown scaffold 'courier-v'", "'courier-v"),
-        ({"agents.v0.scaffold": {"crafter": "crafter-v0"}}, "agents.v0.scaffold: there is no 'crafter'", "'courier'"),
+        ({"agents.v0.scaffold": {"crafter": "crafter-v0"}}, "agents.v0.scaffold: there is no 'crafter'", "known: courier"),
         ({"agents.v0.model": "bas"}, "agents.v0.model: there is no 'bas'", "did you mean 'base'?"),
         ({"agents.v0.memory": "tuend"}, "agents.v0.memory: there is no 'tuend'", "did you mean 'tuned'?"),
         ({"games.courier.play": "curier/small"}, "games.courier.play: there is no 'curier'", "'courier'"),
