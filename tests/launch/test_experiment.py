@@ -246,7 +246,7 @@ def test_one_seed_may_be_a_number(made):
         ({"games.courier.seeds": [1]}, "games.courier.seeds: expected text, here is a list", None),
         ({"gmes": {}}, "unknown key 'gmes'", "did you mean 'games'?"),
         ({"agents.v0.scaffold": "courier-v"}, "agents.v0.scaffold: unknown scaffold 'courier-v'", "'courier-v"),
-        ({"agents.v0.scaffold": {"crafter": "crafter-v0"}}, "agents.v0.scaffold: there is no 'crafter'", "known: courier"),
+        ({"agents.v0.scaffold": {"crafter": "x"}}, "agents.v0.scaffold: there is no 'crafter'", "known: courier"),
         ({"agents.v0.model": "bas"}, "agents.v0.model: there is no 'bas'", "did you mean 'base'?"),
         ({"agents.v0.memory": "tuend"}, "agents.v0.memory: there is no 'tuend'", "did you mean 'tuned'?"),
         ({"games.courier.play": "curier/small"}, "games.courier.play: there is no 'curier'", "'courier'"),
