@@ -13,6 +13,10 @@ from typing import Literal
 
 FailureKind = Literal["model", "env", "scaffold", "limit", "interrupt"]
 
+#: From this ratio of `difflib` on a name is like another; below it a guess is worse than the list of all names. Of a
+#: word of at most three letters one may be wrong.
+_ALIKE, _ALIKE_SHORT = 0.6, 0.5
+
 
 class AutoMemError(Exception):
     """Base of all errors raised on purpose; `hint` says what to do about it, `exit_code` how the command ends."""
@@ -80,9 +84,9 @@ class LimitFailure(EpisodeFailure):
 
 
 def nearest(wrong: str, names: Iterable[str]) -> str | None:
-    """The name most like `wrong`, or None."""
+    """The name most like `wrong`, or None where none is much like it."""
     by_folded = {name.casefold(): name for name in names}
-    found = get_close_matches(wrong.casefold(), by_folded, n=1, cutoff=0.4)
+    found = get_close_matches(wrong.casefold(), by_folded, n=1, cutoff=_ALIKE if len(wrong) > 3 else _ALIKE_SHORT)
     return by_folded[found[0]] if found else None
 
 
