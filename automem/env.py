@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
@@ -27,6 +27,16 @@ Options = TypeVar("Options", bound="DataclassInstance")
 
 #: Types of options, as they are called in errors.
 _KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
+#: What is often taken for an option of an environment, and where it belongs.
+_ELSEWHERE = {
+    "seed": "seeds are no option of an environment; a run has them from --seeds",
+    "seeds": "seeds are no option of an environment; a run has them from --seeds",
+    "task": "the task is part of the game's name: ENV/TASK",
+    "max_steps": "a run has its limit of steps from --max-steps",
+}
+_FORM = 'an environment has TASKS, such as ("default",), and make(task)'
+#: Characters of a wrong value that an error shows.
+_SHOWN = 60
 #: Longest observation, in characters, that an environment may give.
 MAX_OBSERVATION = 16_384
 
@@ -88,6 +98,9 @@ class Env(gymnasium.Env[str, str]):
     def close(self) -> None:
         """Give back what the game holds; most hold nothing."""
 
+    def check_seeds(self, seeds: Iterable[int]) -> None:
+        """Raise UsageError if the game of one of `seeds` cannot be played; called before a run, no game begins."""
+
     def find_action(self, text: str) -> str | None:
         """The action that `text` names, or None. Case, spaces and underscores do not matter."""
         wanted = _fold(text)
@@ -124,16 +137,23 @@ def split_game(game: str) -> tuple[str, str | None]:
     return env, task or None
 
 
-def make(name: str, task: str | None = None, **options: Any) -> Env:
+def make(name: str, task: str | None = None, /, **options: Any) -> Env:
     """Make environment `name` for `task` (None: its default task).
 
     Raises:
         UsageError: unknown environment, task or option.
+        EnvFailure: the environment's own code raised something else, or made none.
     """
     if task:
         check_task(name, task)
     module = _module(name)
-    env: Env = module.make(task or module.TASKS[0], **options)
+    if "task" in options:
+        raise _no_option(name, "task", ())
+    task = task or str(module.TASKS[0])
+    with boundary(f"making {name}/{task}"):
+        env: Env = module.make(task, **options)
+    if not isinstance(env, Env):
+        raise EnvFailure(f"environment '{name}': make('{task}') gave {shown(env)}", "it must give an automem.env.Env")
     return env
 
 
@@ -160,11 +180,35 @@ def with_options(env: str, base: Options, given: Mapping[str, Any]) -> Options:
     known = {field.name: getattr(base, field.name) for field in fields(base)}
     for name, value in given.items():
         if name not in known:
-            raise UsageError(f"environment '{env}' has no option '{name}'", did_you_mean(name, known))
+            raise _no_option(env, name, known)
         wanted = type(known[name])
         if wanted in _KINDS and type(value) is not wanted and not (wanted is float and type(value) is int):
-            raise UsageError(f"{env}: {name} must be {_KINDS[wanted]}, not {value!r}")
+            message = f"{env}: {name} must be {_KINDS[wanted]}, not {shown(value)}"
+            raise UsageError(message, _how_to_write(name, known[name], value))
     return replace(base, **given)
+
+
+def _no_option(env: str, name: str, known: Iterable[str]) -> UsageError:
+    return UsageError(f"environment '{env}' has no option '{name}'", _ELSEWHERE.get(name) or did_you_mean(name, known))
+
+
+def for_example(name: str, default: Any) -> str:
+    """A hint for a wrong value of option `name`."""
+    return f"for example {name}={str(default).lower() if isinstance(default, bool) else default}"
+
+
+def shown(value: Any) -> str:
+    """A wrong value as an error shows it: as it was written, not as Python has it."""
+    if value is None:
+        return "nothing"
+    text = str(value).lower() if isinstance(value, bool) else repr(value) if isinstance(value, str) else str(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+def _how_to_write(name: str, default: Any, value: Any) -> str:
+    if isinstance(default, str) and not isinstance(value, bool | list | dict | None):
+        return f"in quotes it is a text: {name}='\"{value}\"'"
+    return for_example(name, default) if default != "" else f"leave {name} out, or give it a text"
 
 
 def _module(name: str) -> Any:
@@ -176,12 +220,21 @@ def _module(name: str) -> Any:
             hint = "pip install 'automem[envs]'"
             raise NotInstalled(f"environment '{name}' needs the package '{missing.name}'", hint) from missing
         raise _cannot_load(folder, missing) from missing
-    except (ImportError, SyntaxError, NameError, AttributeError, TypeError, ValueError) as error:
+    except AutoMemError:
+        raise
+    except Exception as error:  # its own code may raise anything
         raise _cannot_load(folder, error) from error
     for wanted in ("TASKS", "make"):
         if not getattr(module, wanted, None):
-            raise UsageError(f"{folder / '__init__.py'} defines no {wanted}", "an environment has TASKS and make(task)")
+            raise UsageError(f"{folder / '__init__.py'} defines no {wanted}", _FORM)
+    if not _are_names(module.TASKS):
+        raise UsageError(f"{folder / '__init__.py'}: TASKS is {shown(module.TASKS)}, no tuple of names", _FORM)
     return module
+
+
+def _are_names(tasks: object) -> bool:
+    """Whether these can be written as the TASK of ENV/TASK."""
+    return isinstance(tasks, tuple | list) and all(isinstance(task, str) and task and "/" not in task for task in tasks)
 
 
 def _cannot_load(folder: Path, error: Exception) -> UsageError:

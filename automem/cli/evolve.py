@@ -121,6 +121,7 @@ def _evolve(asked: _Asked, source: Source, gate: GateKind, control: bool, jobs: 
         {"gameplay": asked.settings},
         asked.groups["env"],
         asked.groups["limits"],
+        later=asked.report_seeds,
     )
     judge = _gate(gate, asked.groups["gate"], len(run.specs()))
     made = make_proposer(source)

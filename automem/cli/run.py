@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -145,8 +146,11 @@ def run_config(
     settings: Mapping[Role, Mapping[str, Any]],
     options: Mapping[str, Any],
     limits: Mapping[str, Any],
+    later: Sequence[int] = (),
 ) -> RunConfig:
     """The config that plays `game` (ENV or ENV/TASK) with models `names`, and `options` for the environment.
+
+    The seeds `later` are no part of it, but must be such that they can be played, too.
 
     Raises:
         UsageError: something in it is unknown, or the scaffold is for another environment.
@@ -160,7 +164,8 @@ def run_config(
     env, task = envs.split_game(game)
     tasks = [task] if task else list(envs.tasks(env))
     for name in tasks:
-        envs.make(env, name, **options).close()
+        with closing(envs.make(env, name, **options)) as made:
+            made.check_seeds([*seeds, *later])
     check_fits(scaffold, env)
     return RunConfig(
         env=env,

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from automem import plugins
+from automem.errors import UsageError
 
 from . import tasks
-from .boxoban import Boxoban, Levels
+from .boxoban import VARIABLE, Boxoban, Levels
 
 if TYPE_CHECKING:
     from envs import nethack
@@ -18,6 +19,8 @@ else:
     nethack = plugins.load_module(plugins.find(plugins.ENV, "nethack"))
 
 TASKS = tuple(tasks.TASKS)
+_OF_FILES = tuple(name for name, task in tasks.TASKS.items() if task.levels)
+_FOR_ALL = f"leave it out; where several tasks are played, set ${VARIABLE} instead"
 
 #: The actions of the literature; each task has those that its library offers.
 ACTIONS = frozenset(
@@ -65,11 +68,14 @@ def make(task: str, **options: Any) -> nethack.TextGame:
     """Make the environment of `task`; `options` are the fields of `Options`.
 
     Raises:
-        UsageError: unknown option, a value out of range, or no levels for Boxoban.
+        UsageError: an option that is unknown or means nothing to the task, a value out of range, or no levels for
+            Boxoban.
     """
     chosen = nethack.check("minihack", Options(), options)
-    library, prepare = _library(tasks.TASKS[task], chosen)
-    game = nethack.Game(library, prepare)
+    if chosen.levels and not tasks.TASKS[task].levels:
+        raise UsageError(f"minihack: levels has no meaning for {task}, only for {', '.join(_OF_FILES)}", _FOR_ALL)
+    library, choose = _library(tasks.TASKS[task], chosen)
+    game = nethack.Game(library, choose)
     actions = {name: keys for name, keys in nethack.named(game.actions).items() if name in ACTIONS}
     if chosen.letters:
         actions |= {chr(key): (key,) for key in game.actions if chr(key) in string.ascii_letters}

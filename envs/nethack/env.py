@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,7 +62,7 @@ class TextGame(Env):
         self._landmarks = Landmarks()
         self._steps = self._idle = 0
         self._progress = 0.0
-        return self._tell(Outcome(self._game.begin(drawn % 2**32), 0.0))
+        return self._tell(Outcome(self._game.begin(drawn), 0.0))
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Play `action`; pages of a long message are turned within the step.
@@ -81,6 +81,11 @@ class TextGame(Env):
         over = bool(outcome.ending)
         truncated = not over and (waited or self._steps >= self.max_steps)
         return observation, outcome.reward, over, truncated, info
+
+    def check_seeds(self, seeds: Iterable[int]) -> None:
+        """Read the level of each seed, where levels come from files."""
+        for seed in seeds:
+            self._game.prepare(seed)
 
     def find_action(self, text: str) -> str | None:
         """The action that `text` names: by name, key or word; letters are told apart by case."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from automem.env import with_options
-from automem.errors import UsageError
+from automem.env import for_example, shown, with_options
+from automem.errors import UsageError, did_you_mean
 
 from .text import WORDINGS
 
@@ -24,8 +24,11 @@ def check(env: str, base: T, options: dict[str, Any]) -> T:
     chosen = with_options(env, base, options)
     for name, value in options.items():
         if type(value) is int and value < 1:
-            raise UsageError(f"{env}: {name} must be at least 1, not {value}")
+            raise UsageError(
+                f"{env}: {name} must be at least 1, not {shown(value)}", for_example(name, getattr(base, name))
+            )
     wording = options.get("wording", "words")
     if wording not in WORDINGS:
-        raise UsageError(f"{env}: wording must be one of {', '.join(WORDINGS)}, not {wording!r}")
+        message = f"{env}: wording must be one of {', '.join(WORDINGS)}, not {shown(wording)}"
+        raise UsageError(message, did_you_mean(wording, WORDINGS))
     return chosen

@@ -14,6 +14,8 @@ from .language import Array
 
 #: The library's own limits on steps are set out of reach: ours count the agent's steps, not pages turned.
 NO_LIMIT = 10**9
+#: Seeds of the game's own generators.
+_SEEDS = 2**32
 _MORE = "--More--"
 #: Places of the game's own flags among its `internal` values.
 _YES_NO, _LINE, _WAITING = 1, 2, 3
@@ -51,11 +53,11 @@ class Outcome:
 
 
 class Game:
-    """The library's environment `nle`, played by key codes; `prepare` is called with the seed before each game."""
+    """The library's environment `nle`, played by key codes; `choose` is called with the seed before each game."""
 
-    def __init__(self, nle: Any, prepare: Callable[[int], None] | None = None) -> None:
+    def __init__(self, nle: Any, choose: Callable[[int], None] | None = None) -> None:
         self._nle = nle
-        self._prepare = prepare
+        self._choose = choose
         self._index = {int(action): index for index, action in enumerate(nle.actions)}
 
     @property
@@ -63,12 +65,21 @@ class Game:
         """Key codes that can be pressed."""
         return tuple(self._index)
 
+    def prepare(self, seed: int) -> None:
+        """Have ready what the game of `seed` needs, without beginning it.
+
+        Raises:
+            UsageError: something is wrong with it.
+        """
+        if self._choose is not None:
+            self._choose(seed % _SEEDS)
+
     def begin(self, seed: int) -> Screen:
         """A new game; the same seed is the same game."""
-        if self._prepare is not None:
-            self._prepare(seed)
+        self.prepare(seed)
+        core = seed % _SEEDS
         # The library's own seed() is forbidden in the challenge, and forgotten after one reset everywhere.
-        nh.Nethack.set_initial_seeds(self._nle.nethack, seed, seed, False)
+        nh.Nethack.set_initial_seeds(self._nle.nethack, core, core, False)
         self._nle.reset()
         return self._turn_pages(Outcome(self._screen(), 0.0)).screen
 

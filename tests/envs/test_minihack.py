@@ -202,14 +202,6 @@ def test_the_seed_alone_draws_the_level(make, levels):
     assert [env.reset(seed=seed)[0] for seed in range(6)] == first
 
 
-def test_levels_are_read_with_or_without_a_last_blank_line():
-    read = boxoban.read_levels(LEVELS)
-    assert len(read) == 2
-    assert read == boxoban.read_levels(LEVELS + "\n\n")
-    assert read[1].startswith("##########\n#        #\n")
-    assert boxoban.read_levels("; 0\n\n") == []
-
-
 # Contract
 
 
@@ -225,6 +217,13 @@ def test_another_process_plays_the_same_game(make):
     code = "from automem.play.env_check import play_digest; print(play_digest('minihack', 'corridor-r3', 42, 40))"
     child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert child.stdout.strip() == play_digest("minihack", "corridor-r3", 42, 40)
+
+
+@pytest.mark.parametrize("task", WITHOUT_LEVELS)
+def test_levels_are_for_boxoban_alone(task, levels):
+    with pytest.raises(UsageError, match=f"levels has no meaning for {task}, only for boxoban-") as refused:
+        envs.make("minihack", task, levels=levels)
+    assert boxoban.VARIABLE in refused.value.hint
 
 
 def test_wrong_options_and_tasks_are_refused():
