@@ -10,6 +10,7 @@ from typing import Any
 
 from nle.env.tasks import NetHackChallenge
 
+from .character import check_character
 from .env import Rules, TextGame
 from .keys import named, nethack_keys
 from .manual import HOW_TO_ANSWER, HOW_TO_READ, instructions
@@ -30,7 +31,7 @@ class Options:
     length: int = 100_000
     #: Steps without a turn passing in the game after which the episode is truncated.
     patience: int = 150
-    #: Role, race, gender and alignment, as in "mon-hum-neu-mal"; "@" lets the seed choose.
+    #: Role, race, gender and alignment or some of them, as in "mon-hum-neu-mal"; "@" lets the seed choose.
     character: str = "@"
     #: How distances are told: a key of `text.WORDINGS`.
     wording: str = "published"
@@ -45,6 +46,7 @@ def make(task: str, **options: Any) -> TextGame:
         UsageError: unknown option, or a value out of range.
     """
     chosen = check("nethack", Options(), options)
+    check_character(chosen.character)
     library = NetHackChallenge(
         character=chosen.character,
         max_episode_steps=NO_LIMIT,
