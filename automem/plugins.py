@@ -51,7 +51,7 @@ def available(kind: PluginKind) -> dict[str, Path]:
     for place in search_path(kind):
         if place.is_dir():
             for folder in place.iterdir():
-                if (folder / kind.marker).is_file():
+                if _marked(kind, folder):
                     found.setdefault(folder.name, folder)
     return dict(sorted(found.items()))
 
@@ -67,6 +67,8 @@ def find(kind: PluginKind, name: str) -> Path:
     found = available(kind)
     if name in found:
         return found[name]
+    if is_folder(kind, f"{name}{os.sep}"):
+        raise UsageError(f"unknown {kind.noun} '{name}'", f"a path has a slash in it: {name}{os.sep}")
     hint = did_you_mean(name, found)
     places = ", ".join(str(p) for p in search_path(kind))
     joined = f"{hint} searched" if hint.endswith("?") else f"{hint}; searched"
@@ -80,7 +82,14 @@ def plain_name(name: str) -> str:
 
 def is_folder(kind: PluginKind, name: str) -> bool:
     """Whether `name` is a path, and a plugin stands there."""
-    return os.sep in name and (Path(name) / kind.marker).is_file()
+    return os.sep in name and _marked(kind, Path(name))
+
+
+def _marked(kind: PluginKind, folder: Path) -> bool:
+    try:
+        return (folder / kind.marker).is_file()
+    except OSError:  # a folder that others may not read, or a name that is too long to be one
+        return False
 
 
 def at(kind: PluginKind, folder: Path) -> Path:
@@ -89,7 +98,7 @@ def at(kind: PluginKind, folder: Path) -> Path:
     Raises:
         UsageError: there is none.
     """
-    if not (folder / kind.marker).is_file():
+    if not _marked(kind, folder):
         article = "an" if kind.noun[0] in "aeiou" else "a"
         hint = f"{article} {kind.noun} is a folder with a file {kind.marker}"
         raise UsageError(f"no {kind.noun} at '{folder}'", hint)

@@ -7,7 +7,8 @@ import pytest
 
 from automem import env as envs
 from automem import plugins
-from automem.errors import UsageError
+from automem.errors import EnvFailure, UsageError
+from automem.play.env_check import check_env
 from automem.plugins import ENV, SCAFFOLD, available, find, load_module
 
 
@@ -136,3 +137,57 @@ def test_a_wrong_task_is_answered_with_the_nearest():
         "environment 'courier' has no task 'smal'",
         "did you mean 'small'?",
     )
+
+
+def test_a_name_that_is_too_long_to_be_one_is_unknown():
+    for name in ("x" * 5000, "x" * 300):
+        with pytest.raises(UsageError, match=r"unknown environment 'x+'"):
+            find(ENV, name)
+        with pytest.raises(UsageError, match=r"no environment at 'x+/y'"):
+            find(ENV, f"{name}/y")
+
+
+def test_a_folder_asked_for_as_a_name_is_told_how_to_be_written(places):
+    (places[2] / "local").mkdir()
+    (places[2] / "local" / "scaffold.yaml").touch()
+    with pytest.raises(UsageError, match="unknown scaffold 'local'") as caught:
+        find(SCAFFOLD, "local")
+    assert caught.value.hint == "a path has a slash in it: local/"
+    assert find(SCAFFOLD, "local/") == places[2] / "local"
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ("{}['x']\n", "line 1: KeyError: 'x'"),
+        ("assert False, 'no'\n", "line 1: AssertionError: no"),
+        ("open('/nowhere/at/all')\n", "line 1: FileNotFoundError"),
+        ("TASKS = ('t',)\n", "defines no make"),
+        ("TASKS = ()\ndef make(task): ...\n", "defines no TASKS"),
+        ("TASKS = 5\ndef make(task): ...\n", "TASKS is 5, no tuple of names"),
+        ("TASKS = 'small'\ndef make(task): ...\n", "TASKS is 'small', no tuple of names"),
+        ("TASKS = (1,)\ndef make(task): ...\n", r"TASKS is \(1,\), no tuple of names"),
+        ("TASKS = ('a/b',)\ndef make(task): ...\n", r"TASKS is \('a/b',\), no tuple of names"),
+    ],
+)
+def test_a_module_that_is_no_environment_is_refused_in_a_line(places, source, told):
+    plant(places[0], "mine", source)
+    with pytest.raises(UsageError, match=told):
+        envs.make("mine")
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ("return None", r"make\('t'\) gave nothing"),
+        ("raise RuntimeError('no')", "RuntimeError in making mine/t: no"),
+        ("raise KeyError('no')", "KeyError in making mine/t: 'no'"),
+    ],
+)
+def test_what_makes_no_game_is_a_failure_of_the_environment(places, body, told):
+    plant(places[0], "mine", f"TASKS = ('t',)\ndef make(task):\n    {body}\n")
+    with pytest.raises(EnvFailure, match=told):
+        envs.make("mine")
+    (report,) = check_env("mine", 3)
+    assert report.ok is False
+    assert "mine/t: can be made: " in report.what

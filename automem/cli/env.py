@@ -39,9 +39,15 @@ def check(
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
     """Check conformance, seeding, and that episodes depend on nothing but seed and actions."""
+    from automem import env as envs
+    from automem.errors import UsageError
     from automem.play.env_check import check_env
 
-    reports = check_env(name, steps)
+    env, task = envs.split_game(name)
+    if task:
+        envs.check_task(env, task)
+        raise UsageError(f"'{name}' is a task; environments are checked whole", f"automem env check {env}")
+    reports = check_env(env, steps)
     if as_json:
         print(json.dumps([report.__dict__ for report in reports], indent=2))
     else:

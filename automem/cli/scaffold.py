@@ -81,7 +81,8 @@ def check(
         if report.exit_code == 0:
             print(f"{report.name}: ok, {report.what}")
         else:
-            print(f"error: {report.name}: {report.what}", file=sys.stderr)
+            named = report.name in report.what
+            print(f"error: {report.what if named else f'{report.name}: {report.what}'}", file=sys.stderr)
             print(f"hint: {report.hint}\n" if report.hint else "", end="", file=sys.stderr)
     if worst := max(report.exit_code for report in reports):
         raise typer.Exit(worst)

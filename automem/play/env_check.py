@@ -59,6 +59,9 @@ def _check_task(name: str, task: str, steps: int) -> Iterator[Report]:
     except UsageError as missing:
         yield Report(f"{where}: not checked: {'; '.join(filter(None, (missing.message, missing.hint)))}", None)
         return
+    except EnvFailure as failure:
+        yield Report(f"{where}: can be made: {'; '.join(filter(None, (failure.message, failure.hint)))}", False)
+        return
     with closing(env):
         try:
             with boundary(where):

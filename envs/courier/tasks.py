@@ -12,6 +12,8 @@ from .names import PARCELS
 
 #: Parcels that one room holds; it bounds the length of an observation.
 SHELF = 6
+#: Orders of one game, which are drawn before it begins.
+MOST_ORDERS = 100_000
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,7 @@ class CourierTask:
             f"parcels must be 2 to {len(PARCELS)}": 2 <= self.parcels <= len(PARCELS),
             f"parcels must be fewer than {SHELF} times the rooms": self.parcels < SHELF * rooms,
             "horizon and orders must be positive": self.horizon > 0 and self.orders > 0,
+            f"orders must be at most {MOST_ORDERS}": self.orders <= MOST_ORDERS,
             "move_rate and news_rate must be 0 to 1": 0 <= self.move_rate <= 1 and 0 <= self.news_rate <= 1,
         }
         for rule, kept in rules.items():

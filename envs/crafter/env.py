@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from automem.env import ActionSpace, Env, TextSpace
+from automem.env import ActionSpace, Env, TextSpace, for_example, shown
 from automem.errors import UsageError
 
 from . import frames, rules, text, view
@@ -15,6 +15,9 @@ from .simulator import Simulator
 
 RENDER_MODE = "rgb_array"
 SMALLEST = 9
+#: A map of this size takes the library about a minute to make; memory and time grow with its square.
+LARGEST = 256
+LARGEST_FRAME = 4096
 
 
 @dataclass(frozen=True)
@@ -33,11 +36,17 @@ class Options:
     size: int = 288
 
     def __post_init__(self) -> None:
-        for name, least in (("length", 1), ("area", SMALLEST), ("size", SMALLEST)):
-            if getattr(self, name) < least:
-                raise UsageError(f"crafter: {name} must be at least {least}, not {getattr(self, name)}")
+        if self.length < 1:
+            message = f"crafter: length must be at least 1, not {shown(self.length)}"
+            raise UsageError(message, for_example("length", Options.length))
+        for name, most, default in (("area", LARGEST, Options.area), ("size", LARGEST_FRAME, Options.size)):
+            value = getattr(self, name)
+            if not SMALLEST <= value <= most:
+                message = f"crafter: {name} must be {SMALLEST} to {most}, not {shown(value)}"
+                raise UsageError(message, for_example(name, default))
         if self.render_mode not in (None, RENDER_MODE):
-            raise UsageError(f"crafter: render_mode must be '{RENDER_MODE}' or none, not {self.render_mode!r}")
+            message = f"crafter: render_mode must be '{RENDER_MODE}' or none, not {shown(self.render_mode)}"
+            raise UsageError(message, for_example("render_mode", RENDER_MODE))
 
 
 class CrafterEnv(Env):

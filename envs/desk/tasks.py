@@ -14,6 +14,7 @@ WORKS = {"attach": "archive", "approve": "desk", "pay": "ledger", "seal": "archi
 SERVICES = ("desk", "archive", "ledger")
 #: Lines of one page of the register.
 PAGE = 40
+MOST_SLACK = 1_000
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class DeskTask:
             "strangers must be 0 to 2000": 0 <= self.strangers <= 2000,
             "log must be 0 to 60": 0 <= self.log <= 60,
             "listing must be 4 to 120": 4 <= self.listing <= 120,
-            "slack must be at least 1": self.slack >= 1,
+            f"slack must be 1 to {MOST_SLACK}": 1 <= self.slack <= MOST_SLACK,
         }
         for rule, kept in rules.items():
             if not kept:
