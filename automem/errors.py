@@ -13,9 +13,9 @@ from typing import Literal
 
 FailureKind = Literal["model", "env", "scaffold", "limit", "interrupt"]
 
-#: From this ratio of `difflib` on a name is like another; below it a guess is worse than the list of all names. Of a
-#: word of at most three letters one may be wrong.
-_ALIKE, _ALIKE_SHORT = 0.6, 0.5
+#: From this ratio of `difflib` on a name is like another; below it a guess is worse than the list of all names. A
+#: short name, of at most so many letters, is less alike after one slip.
+_ALIKE, _ALIKE_SHORT, _SHORT = 0.6, 0.5, 4
 
 
 class AutoMemError(Exception):
@@ -86,7 +86,7 @@ class LimitFailure(EpisodeFailure):
 def nearest(wrong: str, names: Iterable[str]) -> str | None:
     """The name most like `wrong`, or None where none is much like it."""
     by_folded = {name.casefold(): name for name in names}
-    found = get_close_matches(wrong.casefold(), by_folded, n=1, cutoff=_ALIKE if len(wrong) > 3 else _ALIKE_SHORT)
+    found = get_close_matches(wrong.casefold(), by_folded, n=1, cutoff=_ALIKE_SHORT if len(wrong) <= _SHORT else _ALIKE)
     return by_folded[found[0]] if found else None
 
 

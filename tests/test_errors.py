@@ -22,8 +22,10 @@ def test_a_slip_is_answered_with_the_name(wrong, name):
     assert did_you_mean(wrong, OPTIONS) == f"did you mean '{name}'?"
 
 
-@pytest.mark.parametrize(("wrong", "names", "name"), [("sd", ["n", "se", "source"], "se"), ("v1", ["v0", "cot"], "v0")])
-def test_of_a_short_name_one_letter_may_be_wrong(wrong, names, name):
+@pytest.mark.parametrize(
+    ("wrong", "names", "name"), [("sd", ["n", "se"], "se"), ("v1", ["v0", "cot"], "v0"), ("tyni", ["tiny"], "tiny")]
+)
+def test_a_short_name_may_have_one_slip(wrong, names, name):
     assert nearest(wrong, names) == name
 
 
