@@ -194,6 +194,8 @@ def parse_overrides(pairs: Iterable[str]) -> dict[str, Any]:
         try:
             overrides[key] = _load(value)
         except (yaml.YAMLError, RecursionError) as error:
+            if isinstance(error, yaml.MarkedYAMLError) and error.note:
+                raise UsageError(f"-s '{pair}': {error.problem}", error.note) from error
             hint = "a value with a colon or bracket in it stands in quotes, and those in quotes of the shell"
             raise UsageError(f"-s '{pair}': the value is not valid YAML", hint) from error
     return overrides

@@ -308,13 +308,15 @@ def check_lines(path: Path, spec: EpisodeSpec) -> None:
         for number, line in enumerate(file, 1):
             if order.begun and order.result is None and line.startswith(_STEP % order.steps) and line.endswith(b"}\n"):
                 order.steps += 1
-            elif (record := _parsed(path, number, line, file)) is not None:
-                try:
-                    if number == 1 and record["id"] != spec.id:
-                        raise ValueError(f"it is the trace of another episode ({record['id']})")
-                    order.take(record)
-                except _DAMAGED as error:
-                    raise _damaged(path, number, reason(error)) from error
+                continue
+            if (record := _parsed(path, number, line, file)) is None:
+                return
+            try:
+                if number == 1 and record["id"] != spec.id:
+                    raise ValueError(f"it is the trace of another episode ({record['id']})")
+                order.take(record)
+            except _DAMAGED as error:
+                raise _damaged(path, number, reason(error)) from error
 
 
 def _lines(path: Path) -> Iterator[tuple[dict[str, Any], int]]:
@@ -323,8 +325,9 @@ def _lines(path: Path) -> Iterator[tuple[dict[str, Any], int]]:
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             offset += len(line)
-            if (record := _parsed(path, number, line, file)) is not None:
-                yield record, offset
+            if (record := _parsed(path, number, line, file)) is None:
+                return
+            yield record, offset
 
 
 def _parsed(path: Path, number: int, line: bytes, file: BinaryIO) -> dict[str, Any] | None:

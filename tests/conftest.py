@@ -1,5 +1,6 @@
 """What tests of several folders share: a way to make scaffolds, and the command line."""
 
+import signal
 import sys
 from pathlib import Path
 
@@ -26,6 +27,12 @@ _SPEC = {
     },
     "budget": {"log_rounds": 4, "plan_rounds": 4, "gameplay_rounds": 4},
 }
+
+
+def pytest_configure():
+    """In the background a shell has ^C ignored, and so would have every process that the tests start and interrupt."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def write_scaffold(folder: Path, logic=None, prompts=None, memory=None, **spec) -> Path:

@@ -49,12 +49,16 @@ def train_differences(cell: Cell, asked: TrainConfig) -> list[str]:
     from automem.cli.train import GROUPS, load_recipe
     from automem.config import parse_seeds
     from automem.episode import Limits
+    from automem.errors import UsageError
     from automem.launch.match import game_differences, scaffold_differences
     from automem.launch.schema import Loop2
 
     stage = cell.stage
     assert isinstance(stage, Loop2)
-    recipe = load_recipe(cell.of_env(stage.recipe), by_group(stage.set, GROUPS), stage.select)
+    try:
+        recipe = load_recipe(cell.of_env(stage.recipe), by_group(stage.set, GROUPS), stage.select)
+    except UsageError as error:
+        return [f"the recipe of the cell cannot be loaded: {error.message}"]
     gate = parse_seeds(cell.of_env(stage.gate_seeds)) if stage.gate_seeds else asked.gate_seeds
     changed = [] if recipe.digest == asked.recipe.digest else [f"its recipe is another {asked.recipe.name}"]
     return [

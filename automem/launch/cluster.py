@@ -219,7 +219,9 @@ def load_cluster(name: str) -> Cluster:
     try:
         cluster = validate(Cluster, _read(path), path)
     except UsageError as error:
-        raise error if error.hint else UsageError(error.message, _how_to_write_one()) from error
+        if error.hint:
+            raise
+        raise UsageError(error.message, _how_to_write_one()) from error
     if cluster.container.kind != "none" and not cluster.container.image:
         raise UsageError(f"{path}: container.image is missing", f"container.kind is {cluster.container.kind}")
     for asked in (m.resources for m in cluster.models.values() if m.resources):

@@ -178,7 +178,7 @@ class LaunchFolder:
             if mine != its:
                 return [f"{key}: {its} there, {mine} here"]
         if (launched := there.asked()) is None:
-            return ["its jobs are of no experiment"]
+            return ["it does not say which, as launches of an earlier version"]
         file = self.path / CLUSTER
         site = differences(cluster, validate(Cluster, read_yaml(file), file))
         return differences(spec, launched, FREE) + [f"cluster {difference}" for difference in site]

@@ -17,7 +17,7 @@ from automem.play.folder import locked
 
 Tell = Callable[[str], None]
 #: Seconds between signs of life, that a job has to stop, and before the lock is tried again.
-_TOLD, _GRACE, _AGAIN = 30.0, 60.0, 0.3
+_TOLD, _GRACE, _AGAIN, _TRIES = 30.0, 60.0, 0.3, 5
 
 
 def run_all(folder: LaunchFolder, tell: Tell, elements: Mapping[str, Sequence[int]] | None = None) -> None:
@@ -61,11 +61,13 @@ def run_all(folder: LaunchFolder, tell: Tell, elements: Mapping[str, Sequence[in
 @contextmanager
 def _alone(folder: LaunchFolder) -> Iterator[None]:
     with ExitStack() as stack:
-        try:
-            stack.enter_context(locked(folder.path / LOCK))
-        except UsageError:
-            # Whoever looks whether it is held has it for an instant.
+        # Whoever looks whether it is held has it for an instant.
+        for _ in range(_TRIES):
+            with suppress(UsageError):
+                stack.enter_context(locked(folder.path / LOCK))
+                break
             time.sleep(_AGAIN)
+        else:
             stack.enter_context(locked(folder.path / LOCK))
         yield
 

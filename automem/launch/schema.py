@@ -96,7 +96,7 @@ class AgentChoice(_Strict):
     scaffold: ByEnv = Field(description="By name or path.")
     model: str = Field("base", description="One of `models`.")
     memory: ByEnv | None = Field(None, description="One of `models` or `adapters`, for the memory role.")
-    set: Keys = Field({}, description="Keys of scaffold.yaml that are set otherwise.")
+    set: Keys = Field({}, description="Keys of scaffold.yaml that are set otherwise; nested ones add to what is there.")
 
 
 class Stage(_Strict):

@@ -114,7 +114,6 @@ class JobStatus:
 
 def look(folder: LaunchFolder) -> list[JobStatus]:
     """How all jobs go, in their order."""
-    # The scheduler is asked first, so that a status file that is read later is never older than its answer.
     if folder.record.on == "local":
         started = folder.started
         elements = [tuple(_local(folder, job, n, started) for n in range(job.elements)) for job in folder.jobs]
@@ -129,6 +128,7 @@ def look(folder: LaunchFolder) -> list[JobStatus]:
 
 def _on_slurm(folder: LaunchFolder) -> list[tuple[Element, ...]]:
     """The elements of each job, as their own files and the scheduler say."""
+    # The scheduler is asked first, so that a status file that is read later is never older than its answer.
     seen = slurm.look(list(dict.fromkeys(s.slurm_id for s in folder.record.submissions)))
     elements = _elements(folder, seen)
     # For some seconds sacct tells a job that went back into the queue as ended.

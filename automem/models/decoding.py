@@ -83,10 +83,10 @@ def _nucleus(weights: np.ndarray, top_p: float) -> np.ndarray:
 
 
 class Decoder:
-    """Answers the requests to one model. `add` may be called from any thread, `step` from one."""
+    """Answers the requests to one model. `add` may be called from any thread, the rest from one."""
 
     def __init__(self, model: Any, ends: Collection[int]) -> None:
-        self.waiting: deque[Asked] = deque()
+        self._waiting: deque[Asked] = deque()
         self._model = model
         self._ends = ends
         self._active: list[Asked] = []
@@ -95,7 +95,21 @@ class Decoder:
     @property
     def busy(self) -> bool:
         """Whether there is somebody to answer."""
-        return bool(self._active or self.waiting)
+        return bool(self._active or self._waiting)
+
+    @property
+    def queue(self) -> int:
+        """How many requests wait for a place in the batch."""
+        return len(self._waiting)
+
+    def add(self, asked: Asked) -> None:
+        """Queue a request. Cancelled, it is not computed further."""
+        self._waiting.append(asked)
+
+    def cancel(self) -> None:
+        """Cancel what is not answered."""
+        for asked in (*self._active, *self._waiting):
+            asked.done.cancel()
 
     def step(self) -> None:
         """One more token for each request of the batch. Who has finished leaves it, who waits may join."""
@@ -105,7 +119,7 @@ class Decoder:
         try:
             rows = list(self._batch.step(said)) if said else []
             rows.extend(self._batch.read([asked.ids for asked in joining]) if joining else [])
-            going = [n for n, asked in enumerate(self._active) if asked.hears(rows[n], self._ends)]
+            going = [n for n, asked in enumerate(self._active) if self._goes_on(asked, rows[n])]
             if len(going) < len(self._active):
                 self._batch.keep(going)
         except Exception as error:  # noqa: BLE001 - not this thread's to judge: whoever waits for a reply raises it
@@ -115,11 +129,20 @@ class Decoder:
             return
         self._active = [self._active[n] for n in going]
 
+    def _goes_on(self, asked: Asked, logits: np.ndarray) -> bool:
+        """Whether the request has more to say; a fault of its grammar is its own."""
+        try:
+            return asked.hears(logits, self._ends)
+        except Exception as error:  # noqa: BLE001 - as above
+            asked.fail(error)
+            return False
+
     def _joining(self) -> list[Asked]:
         """Requests for the batch, by the length of their prompts: half as many as it has, or it is worth no stop."""
-        while self.waiting and self.waiting[0].done.cancelled():
-            self.waiting.popleft()
-        if not self.waiting or len(self.waiting) * 2 < len(self._active):
-            return []
-        most = min(self.waiting[0].batch - len(self._active), len(self.waiting))
-        return sorted((self.waiting.popleft() for _ in range(most)), key=lambda asked: len(asked.ids))
+        waiting = [self._waiting.popleft() for _ in range(len(self._waiting))]
+        waiting = [asked for asked in waiting if not asked.done.cancelled()]
+        most = 0
+        if len(waiting) * 2 >= len(self._active):
+            most = max(0, min((asked.batch for asked in (*self._active, *waiting)), default=0) - len(self._active))
+        self._waiting.extendleft(reversed(waiting[most:]))
+        return sorted(waiting[:most], key=lambda asked: len(asked.ids))

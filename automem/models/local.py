@@ -68,6 +68,7 @@ class _Base:
         #: By adapter, "" for none.
         self._decoders = {"": Decoder(self._model, self._ends)}
         self._grammars: Grammars | None = None
+        self._closed = False
 
     def add(self, adapter: Path) -> str:
         """Load an adapter, once; gives its name here.
@@ -88,17 +89,17 @@ class _Base:
         return self._grammars.guide(pattern)
 
     def submit(self, asked: Asked, adapter: str) -> Future[None]:
-        """Queue a request; when the future is done, `said` holds the reply. Cancelled, it is not computed further."""
-        self._decoders[adapter].waiting.append(asked)
+        """Queue a request; when the future is done, `said` holds the reply."""
+        self._decoders[adapter].add(asked)
         self._thread.submit(self._work)
         return asked.done
 
     def close(self) -> None:
-        """End the thread; what is not begun yet never will be."""
+        """End the thread; what is not answered yet never will be."""
+        self._closed = True
         self._thread.shutdown(wait=True, cancel_futures=True)
         for decoder in self._decoders.values():
-            for asked in decoder.waiting:
-                asked.done.cancel()
+            decoder.cancel()
 
     def _work(self) -> None:
         """Answer until nobody waits: a token with the base, a token with each adapter, and so on."""
@@ -106,14 +107,14 @@ class _Base:
 
         self._settle()
         with torch.inference_mode():
-            while busy := [decoder for decoder in list(self._decoders.values()) if decoder.busy]:
+            while not self._closed and (busy := [each for each in list(self._decoders.values()) if each.busy]):
                 for decoder in busy:
                     decoder.step()
 
     def _settle(self) -> None:
         """Wait while requests arrive: the agents answered last need this interpreter to ask for their next reply."""
         seen = 0
-        while (waiting := sum(len(decoder.waiting) for decoder in list(self._decoders.values()))) > seen:
+        while (waiting := sum(decoder.queue for decoder in list(self._decoders.values()))) > seen:
             seen = waiting
             time.sleep(_SETTLE)
 

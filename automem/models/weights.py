@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from automem.errors import UsageError
+from automem.records import read_json
 
 #: The longest header that a safetensors file may have, by its format.
 _LONGEST_HEADER = 100_000_000
@@ -133,16 +134,13 @@ def has_chat_template(folder: Path) -> bool:
     if (folder / "chat_template.jinja").is_file() or (folder / "chat_template.json").is_file():
         return True
     path = folder / "tokenizer_config.json"
-    return path.is_file() and bool(_json(path, "", "").get("chat_template"))
+    return path.is_file() and bool(_json(path, "", "put it right, or bring it back from a copy").get("chat_template"))
 
 
 def _json(path: Path, missing: str, hint: str) -> dict[str, Any]:
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise UsageError(f"{missing}: there is no {path.name}", hint) from error
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{path} cannot be read: {error}") from error
+    if not path.exists():
+        raise UsageError(f"{missing}: there is no {path.name}", hint)
+    data = read_json(path, hint)
     if not isinstance(data, dict):
-        raise UsageError(f"{path} is damaged: it holds no object")
+        raise UsageError(f"{path} is damaged: it holds no keys and values", hint)
     return data

@@ -44,7 +44,8 @@ from automem.train.verify import verify
 #: Confidence of the interval of the paired difference on the report seeds.
 CONFIDENCE = 0.90
 #: What took long to make and follows from the settings; and what is made again in moments.
-_WORK, _DERIVED = ("ledger.jsonl", "plays", "recipes/*/result.json"), ("plans", "datasets", "recipes")
+_WORK = ("ledger.jsonl", "plays", "recipes/*/result.json", "recipes/*/checkpoints/checkpoint-*")
+_DERIVED = ("plans", "datasets", "recipes")
 MakeSelector = Callable[[Recipe], Selector]
 
 

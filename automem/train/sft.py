@@ -82,6 +82,8 @@ def train(job: Job, out: Path) -> Trained:
     before = _held_out_before(trainer, encoded["held_out"], out)
     done = trainer.train(resume_from_checkpoint=str(last) if last else None)
     if not isfinite(done.training_loss):
+        # Its weights are no numbers either: there is nothing to go on from.
+        shutil.rmtree(out / "checkpoints", ignore_errors=True)
         raise Unfit(
             f"training diverged: the loss became {done.training_loss}", "lower lora.learning_rate or lora.alpha"
         )

@@ -6,6 +6,7 @@ import os
 import random
 import warnings
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -60,8 +61,9 @@ def _files(folder: Path) -> list[Path]:
     return files
 
 
-def read_levels(file: Path) -> list[str]:
-    """The levels of `file`: each begins with a line `; NUMBER`, then come its rows; empty lines do not count.
+@lru_cache(maxsize=8)
+def read_levels(file: Path) -> tuple[str, ...]:
+    """The levels of `file`: each begins with a line `; NUMBER`, then come its rows; blank lines do not count.
 
     Raises:
         UsageError: it cannot be read, or holds something that is no level; names file and level.
@@ -70,16 +72,16 @@ def read_levels(file: Path) -> list[str]:
     for number, line in enumerate(_text(file).splitlines(), 1):
         if line.startswith(";"):
             levels.append((line[1:].strip() or f"number {len(levels) + 1}", []))
-        elif line and not levels:
+        elif line.strip() and not levels:
             raise UsageError(f"boxoban: {file}, line {number}: {shown(line)} stands before the first level", _FORM)
-        elif line:
+        elif line.strip():
             levels[-1][1].append(line)
     if not levels:
         raise UsageError(f"boxoban: no level in '{file}'", _FORM)
     for name, rows in levels:
         if fault := _fault(rows):
             raise UsageError(f"boxoban: {file}, level {name[:40]}: {fault}", _FORM)
-    return ["".join(f"{row}\n" for row in rows) for _, rows in levels]
+    return tuple("".join(f"{row}\n" for row in rows) for _, rows in levels)
 
 
 def _text(file: Path) -> str:

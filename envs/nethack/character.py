@@ -49,7 +49,7 @@ _KINDS: dict[str, tuple[str, ...]] = {
     "gender": _GENDERS,
     "alignment": _ALIGNMENTS,
 }
-_FORM = "write role, race, gender and alignment, or some of them, as in mon-hum-mal-neu; '@' lets the seed choose"
+_FORM = "write role, race, gender and alignment, or some of them, as in mon-hum-mal-neu; the seed chooses the rest"
 
 
 def check_character(character: str) -> None:

@@ -57,7 +57,7 @@ def test_other_settings_are_refused(automem, folder, first, dry_run):
     for words, difference in (
         (other, "experiment: mine there, other here"),
         ((*first, "-s", "games.courier.seeds=0-2"), "games.courier.seeds: 0-1 there, 0-2 here"),
-        ((*first, "-s", "agents.v0.set.budget.history=3"), "agents.v0.set.budget: none there, "),
+        ((*first, "-s", "agents.v0.set.budget.history=3"), "agents.v0.set.budget.history: none there, "),
         (elsewhere, f"on: {first[3]} there, {elsewhere[3]} here"),
     ):
         code, out, err = automem(*words, *dry_run)

@@ -5,12 +5,13 @@ import json
 import re
 import shutil
 
+import numpy as np
 import pytest
 import tiny
 
 from automem.errors import ModelFailure, UsageError
 from automem.grammar import reply_pattern
-from automem.models import make_model, model_spec
+from automem.models import decoding, make_model, model_spec
 from automem.models.base import Request
 from automem.models.batching import Batch
 
@@ -150,16 +151,89 @@ def test_rows_come_and_go_in_a_batch_and_each_is_computed_as_if_alone(base):
         assert batch.read([rows["long"]])[0] == pytest.approx(alone(rows["long"]))
 
 
-async def test_requests_join_what_is_computed_and_say_the_same(base):
-    model = make_model(f"local:{base}", {"max_tokens": 200})
-    chats = CHATS * 3
-    expected = [text for text, _, _ in await replies(base, chats, together=False, max_tokens=200)]
-    calls = []
-    for n, chat in enumerate(chats):
-        calls.append(asyncio.ensure_future(model.generate(chat, request(n))))
-        await asyncio.sleep(0.01)
-    assert [completion.text for completion in await asyncio.gather(*calls)] == expected
+class Rows:
+    """In place of `Batch`: every token is 1; remembers what is read, and how many rows there are."""
+
+    def __init__(self, _):
+        self.count, self.reads = 0, []
+
+    def read(self, prompts):
+        self.reads.append((self.count, [tuple(prompt) for prompt in prompts]))
+        self.count += len(prompts)
+        return np.eye(3)[[1] * len(prompts)]
+
+    def step(self, tokens):
+        assert len(tokens) == self.count
+        return np.eye(3)[[1] * len(tokens)]
+
+    def keep(self, rows):
+        self.count = len(rows)
+
+
+@pytest.fixture
+def decoder(monkeypatch):
+    monkeypatch.setattr(decoding, "Batch", Rows)
+    return decoding.Decoder(None, ends={2})
+
+
+def asked(*ids, **changes):
+    return decoding.Asked(
+        **{"ids": list(ids), "room": 5, "temperature": 0, "top_p": 1, "batch": 4, "seed": 1, **changes}
+    )
+
+
+def test_requests_join_a_batch_when_half_as_many_wait(decoder):
+    first = [asked(1), asked(2, 2), asked(3)]
+    for one in first:
+        decoder.add(one)
+    decoder.step()
+    late = asked(4), asked(5, 5)
+    decoder.add(late[0])
+    decoder.step()
+    decoder.add(late[1])
+    decoder.step()
+    assert decoder._batch.reads == [(0, [(1,), (3,), (2, 2)]), (3, [(4,)])]
+    while decoder.busy:
+        decoder.step()
+    assert decoder._batch.reads[2:] == [(1, [(5, 5)])]
+    assert [one.said for one in (*first, *late)] == [[1] * 5] * 5
+    assert all(one.done.result(0) is None for one in (*first, *late))
+
+
+def test_what_was_cancelled_is_not_read(decoder):
+    found = [asked(n) for n in range(10)]
+    for number, one in enumerate(found):
+        decoder.add(one)
+        if number:
+            one.done.cancel()
+    decoder.step()
+    assert decoder._batch.reads == [(0, [(0,)])]
+    decoder.cancel()
+    assert found[0].done.cancelled()
+
+
+def test_a_fault_of_one_grammar_is_told_to_its_request_alone(decoder):
+    class Broken:
+        def get_tokens(self):
+            raise ValueError("no way on")
+
+    broken, sound = asked(1, guide=Broken()), asked(2)
+    decoder.add(broken)
+    decoder.add(sound)
+    while decoder.busy:
+        decoder.step()
+    with pytest.raises(ValueError, match="no way on"):
+        broken.done.result(0)
+    assert sound.said == [1] * 5
+
+
+async def test_closing_ends_what_is_not_answered(base):
+    model = make_model(f"local:{base}", {"max_tokens": 200, "batch": 1})
+    calls = [asyncio.ensure_future(model.generate(chat, request(n))) for n, chat in enumerate(CHATS)]
+    await asyncio.sleep(0.1)
     await model.close()
+    told = await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), 60)
+    assert any(isinstance(one, (asyncio.CancelledError, ModelFailure)) for one in told)
 
 
 async def test_what_breaks_a_batch_is_told_to_all_who_wait(base, monkeypatch):

@@ -33,7 +33,7 @@ def test_what_is_no_model_is_named(tmp_path):
     assert "no model at nowhere" in refused(check_base, "nowhere", False)
     assert "no config.json" in refused(check_base, str(tmp_path), False)
     (tmp_path / "config.json").write_text("{")
-    assert "cannot be read" in refused(check_base, str(tmp_path), False)
+    assert "breaks off in the middle" in refused(check_base, str(tmp_path), False)
 
 
 def test_a_head_size_that_a_cpu_cannot_compute_is_named(tmp_path):

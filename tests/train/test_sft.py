@@ -350,3 +350,4 @@ def test_a_training_that_diverges_is_refused(job, tmp_path):
     with pytest.raises(Unfit, match="training diverged: the loss became nan"):
         sft.train(job(wild), tmp_path / "out")
     assert not (tmp_path / "out" / "adapter").exists()
+    assert not (tmp_path / "out" / "checkpoints").exists()

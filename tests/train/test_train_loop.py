@@ -229,6 +229,19 @@ def test_other_settings_need_another_folder(loop):
         loop(Trainer(), Plans(), recipe=other)
 
 
+def test_a_training_on_its_way_is_not_thrown_away_for_other_settings(loop):
+    def killed(job):
+        (Path(job.out) / "checkpoints" / "checkpoint-2").mkdir(parents=True)
+        raise RunError("killed")
+
+    with pytest.raises(RunError, match="killed"):
+        loop(killed, Plans(ranks(8)))
+    with pytest.raises(UsageError, match="made with other settings"):
+        loop(Trainer(), Plans(), report_seeds=[30])
+    assert (loop.folder / "recipes/i1-c1/checkpoints/checkpoint-2").is_dir()
+    assert loop(Trainer("good"), Plans()).best.config == 1
+
+
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
