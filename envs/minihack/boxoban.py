@@ -38,6 +38,8 @@ class Levels:
         if not place:
             raise UsageError("boxoban needs a folder with levels", _HINT)
         self._files = _files(Path(place) / name)
+        # Many seeds fall on few files.
+        self._read = lru_cache(maxsize=8)(read_levels)
 
     def choose(self, seed: int) -> str:
         """The level of `seed`: rows of characters, each with its newline.
@@ -46,7 +48,7 @@ class Levels:
             UsageError: the file it falls on has something in it that is no level.
         """
         draw = random.Random(seed)
-        return draw.choice(read_levels(draw.choice(self._files)))
+        return draw.choice(self._read(draw.choice(self._files)))
 
 
 def _files(folder: Path) -> list[Path]:
@@ -61,8 +63,7 @@ def _files(folder: Path) -> list[Path]:
     return files
 
 
-@lru_cache(maxsize=8)
-def read_levels(file: Path) -> tuple[str, ...]:
+def read_levels(file: Path) -> list[str]:
     """The levels of `file`: each begins with a line `; NUMBER`, then come its rows; blank lines do not count.
 
     Raises:
@@ -81,7 +82,7 @@ def read_levels(file: Path) -> tuple[str, ...]:
     for name, rows in levels:
         if fault := _fault(rows):
             raise UsageError(f"boxoban: {file}, level {name[:40]}: {fault}", _FORM)
-    return tuple("".join(f"{row}\n" for row in rows) for _, rows in levels)
+    return ["".join(f"{row}\n" for row in rows) for _, rows in levels]
 
 
 def _text(file: Path) -> str:

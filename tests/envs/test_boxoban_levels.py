@@ -24,7 +24,6 @@ WRONG = {
     "a web page": (b"<!DOCTYPE html>\n<html></html>\n", "line 1: '<!DOCTYPE html>' stands before the first level"),
     "empty": (b"", "no level in"),
     "blank": (b"\n\n", "no level in"),
-    "a row of spaces": (b"; 7\n#####\n#@$.#\n  \n", "level 7: rows of 5 and of 2 characters"),
     "no rows": (b"; 7\n\n", "level 7: it has no rows"),
     "no player": (b"; 7\n#####\n# $.#\n#####\n", "level 7: 0 players @, not one"),
     "two players": (b"; 7\n######\n#@$.@#\n######\n", "level 7: 2 players @, not one"),
@@ -33,7 +32,7 @@ WRONG = {
     "a tab": (b"; 7\n#####\n#@$.#\n###\t#\n", r"level 7: '\\t' is none of"),
     "NUL": (b"; 7\n\0\0\0\n", r"level 7: '\\x00' is none of"),
     "too wide": (f"; 7\n@$.{' ' * 74}\n".encode(), "level 7: 77 by 1 squares, but the map has 76 by 21"),
-    "too high": (b"; 7\n@$.\n" + b"   \n" * 21, "level 7: 3 by 22 squares, but the map has 76 by 21"),
+    "too high": (b"; 7\n@$.\n" + b"###\n" * 21, "level 7: 3 by 22 squares, but the map has 76 by 21"),
     "no goal": (b"; 7\n#####\n#@$ #\n#####\n", r"level 7: 1 boxes \$ for 0 goals \."),
     "no box": (b"; 7\n#####\n#@ .#\n#####\n", r"level 7: 0 boxes \$ for 1 goals \."),
     "neither": (b"; 7\n#####\n#@  #\n#####\n", r"level 7: 0 boxes \$ for 0 goals \."),
@@ -74,7 +73,7 @@ def test_a_place_that_is_none_has_no_levels(monkeypatch, place):
     assert "git clone" in refused.value.hint
 
 
-@pytest.mark.parametrize("text", [f"; 0\n{ROWS}\n; 1\n{OTHER}", f"\ufeff; 0\n\n{ROWS}; 1\n{OTHER}\n\n"])
+@pytest.mark.parametrize("text", [f"; 0\n{ROWS} \n; 1\n{OTHER}", f"\ufeff; 0\n\n{ROWS}; 1\n{OTHER}\n\n"])
 def test_levels_are_read_with_any_blank_lines(file, text):
     for newline in ("\n", "\r\n"):
         file.write_text(text, encoding="utf-8", newline=newline)
