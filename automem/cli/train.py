@@ -71,7 +71,7 @@ def train(
     serve: Annotated[
         ServeKind, typer.Option(help="vllm: start a server for play, base and adapter on one copy of the weights.")
     ] = ServeKind.NONE,
-    jobs: Annotated[int, typer.Option("-j", "--jobs", min=1, help="Episodes in flight.")] = 8,
+    jobs: Annotated[int, typer.Option("-j", "--jobs", min=1, help="Episodes in flight.")] = 32,
     report_to: Annotated[ReportKind, typer.Option(help="Where the trainer reports to.")] = ReportKind.NONE,
     out: Annotated[Path, typer.Option("-o", "--out", help="Train folder.")] = Path("runs/train"),
     overrides: Annotated[
