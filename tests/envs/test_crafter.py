@@ -6,14 +6,15 @@ import random
 import subprocess
 import sys
 
-import crafter
 import numpy as np
 import pytest
-from crafter import constants, objects
 from gymnasium.utils.env_checker import check_env
 
 from automem import env as envs
 from automem.errors import UsageError
+
+crafter = pytest.importorskip("crafter", reason="needs the package crafter: pip install 'automem[envs]'")
+from crafter import constants, objects  # noqa: E402
 
 SIDES = {"West": (-1, 0), "East": (1, 0), "North": (0, -1), "South": (0, 1)}
 CREATURES = ("cow", "zombie", "skeleton", "arrow", "plant", "fence")
