@@ -247,11 +247,13 @@ async def test_the_server_says_how_long_to_wait(chat, naps, header, seconds, ser
 
 
 async def test_the_server_may_name_a_date(chat, naps, server):
-    later = formatdate(time.time() + 20, usegmt=True)
+    later = formatdate(time.time() + 50, usegmt=True)
     await chat(server.play(Response(status_code=503, headers={"retry-after": later}), answer())).generate(
         HELLO, request()
     )
-    assert naps == [pytest.approx(19, abs=2)]
+    # Some seconds may have passed since.
+    assert 20 < naps[0] <= 50
+    assert len(naps) == 1
 
 
 async def test_a_dead_endpoint_fails_once_and_clearly(chat, naps, closed_port):
