@@ -371,9 +371,7 @@ def _tell(outcome: Outcome, out: Path) -> None:
         print(f"\nThe specialist is in {out / 'best'}: use it as --memory-model local:BASE+{out / 'best'}, or")
         print(f"automem serve BASE --lora memory={out / 'best'}, and --memory-model openai:memory")
     else:
-        print(
-            f"\nNo recipe passed the gate, so there is no {out / 'best'}. What was trained is kept in {out / 'recipes'}."
-        )
+        print(f"\nNo recipe passed the gate, so there is no {out / 'best'}; what was trained is in {out / 'recipes'}.")
 
 
 def _say(text: str) -> None:
