@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from automem.models.prefix_cache import PrefixCache
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -15,26 +17,38 @@ _READ = 8
 
 
 class Batch:
-    """What a model has read of each row: one cache, one mask. Rows are numbered in the order they came in."""
+    """What a model has read of each row: one cache, one mask. Rows are numbered in the order they came in.
 
-    def __init__(self, model: Any) -> None:
+    `prefixes` outlives the batch: what it knows of a prompt is not read again.
+    """
+
+    def __init__(self, model: Any, prefixes: PrefixCache) -> None:
         self._model = model
+        self._prefixes = prefixes
         self._cache: Any = None
         self._mask: Any = None
+
+    def unread(self, ids: Sequence[int]) -> int:
+        """How many tokens of a prompt `read` would have to compute."""
+        return len(ids) - self._prefixes.known(ids)
 
     def read(self, prompts: Sequence[Sequence[int]]) -> np.ndarray:
         """Read prompts as further rows; the logits (prompts, vocabulary) of what follows each, in float64.
 
-        Prompts that come sorted by length waste least on padding.
+        Prompts that come sorted by what is `unread` of them waste least on padding.
         """
-        from transformers import DynamicCache
+        import torch
 
         parts = [] if self._cache is None else [(self._cache, self._mask)]
         found = []
         for first in range(0, len(prompts), _READ):
-            ids, mask = _padded(prompts[first : first + _READ])
-            cache = DynamicCache(config=self._model.config)
+            group = prompts[first : first + _READ]
+            earlier = [self._prefixes.find(ids) for ids in group]
+            cache, known = _recalled(earlier, self._model.config)
+            ids, fresh = _padded([ids[_length(read) :] for ids, read in zip(group, earlier, strict=True)])
+            mask = torch.cat([known, fresh], dim=1)
             found.append(self._logits(ids, mask, cache))
+            self._remember(group, mask, cache)
             parts.append((cache, mask))
         self._cache, self._mask = _joined(parts, self._model.config)
         return np.concatenate(found)
@@ -57,6 +71,14 @@ class Batch:
         self._mask = mask[:, first:]
         for layer in self._cache.layers:
             layer.keys, layer.values = layer.keys[rows, :, first:], layer.values[rows, :, first:]
+
+    def _remember(self, prompts: Sequence[Sequence[int]], mask: Tensor, cache: Any) -> None:
+        """Let later prompts that begin as these do without reading them."""
+        import torch
+
+        read = torch.stack([torch.stack([layer.keys, layer.values]) for layer in cache.layers])
+        for row, ids in enumerate(prompts):
+            self._prefixes.add(ids, read[:, :, row, :, mask[row].bool()])
 
     def _logits(self, ids: Tensor, mask: Tensor, cache: Any) -> np.ndarray:
         """Logits of what follows `ids`, the newest tokens under `mask`; `cache` grows by them."""
@@ -86,6 +108,26 @@ def _padded(rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
         ids[row, longest - len(given) :] = torch.tensor(given)
         mask[row, longest - len(given) :] = 1
     return ids, mask
+
+
+def _length(read: Tensor | None) -> int:
+    return 0 if read is None else read.shape[-2]
+
+
+def _recalled(reads: Sequence[Tensor | None], config: Any) -> tuple[Any, Tensor]:
+    """A cache and its mask (rows, longest) of what is known of each row, padded on the left."""
+    import torch
+    from torch.nn.functional import pad
+    from transformers import DynamicCache
+
+    longest = max(map(_length, reads))
+    mask = torch.tensor([[0] * (longest - _length(read)) + [1] * _length(read) for read in reads], dtype=torch.long)
+    if not longest:
+        return DynamicCache(config=config), mask.reshape(len(reads), 0)
+    nothing = next(read for read in reads if read is not None)[..., :0, :]
+    rows = [nothing if read is None else read for read in reads]
+    known = torch.stack([pad(read, (0, 0, longest - _length(read), 0)) for read in rows], dim=2)
+    return DynamicCache([(layer[0], layer[1]) for layer in known], config=config), mask
 
 
 def _joined(parts: Sequence[tuple[Any, Tensor]], config: Any) -> tuple[Any, Tensor]:

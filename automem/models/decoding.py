@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from automem.models.batching import Batch
+from automem.models.prefix_cache import PrefixCache
 
 
 @dataclass(eq=False)
@@ -90,7 +91,8 @@ class Decoder:
         self._model = model
         self._ends = ends
         self._active: list[Asked] = []
-        self._batch = Batch(model)
+        self._prefixes = PrefixCache()
+        self._batch = Batch(model, self._prefixes)
 
     @property
     def busy(self) -> bool:
@@ -125,7 +127,7 @@ class Decoder:
         except Exception as error:  # noqa: BLE001 - not this thread's to judge: whoever waits for a reply raises it
             for asked in self._active:
                 asked.fail(error)
-            self._active, self._batch = [], Batch(self._model)
+            self._active, self._batch = [], Batch(self._model, self._prefixes)
             return
         self._active = [self._active[n] for n in going]
 
@@ -138,11 +140,11 @@ class Decoder:
             return False
 
     def _joining(self) -> list[Asked]:
-        """Requests for the batch, by the length of their prompts: half as many as it has, or it is worth no stop."""
+        """Requests for the batch, by what is unread of them: half as many as it has, or it is worth no stop."""
         waiting = [self._waiting.popleft() for _ in range(len(self._waiting))]
         waiting = [asked for asked in waiting if not asked.done.cancelled()]
         most = 0
         if len(waiting) * 2 >= len(self._active):
             most = max(0, min((asked.batch for asked in (*self._active, *waiting)), default=0) - len(self._active))
         self._waiting.extendleft(reversed(waiting[most:]))
-        return sorted(waiting[:most], key=lambda asked: len(asked.ids))
+        return sorted(waiting[:most], key=lambda asked: self._batch.unread(asked.ids))

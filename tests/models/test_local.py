@@ -14,6 +14,7 @@ from automem.grammar import reply_pattern
 from automem.models import decoding, make_model, model_spec
 from automem.models.base import Request
 from automem.models.batching import Batch
+from automem.models.prefix_cache import PrefixCache
 
 pytest.importorskip("torch", reason="torch is not installed: pip install 'automem[local]'")
 pytestmark = pytest.mark.local
@@ -136,9 +137,9 @@ def test_rows_come_and_go_in_a_batch_and_each_is_computed_as_if_alone(base):
     rows = {"long": [5] * 30, "short": [7, 8], "late": [9] * 12}
 
     def alone(row):
-        return Batch(weights).read([row])[0]
+        return Batch(weights, PrefixCache()).read([row])[0]
 
-    batch = Batch(weights)
+    batch = Batch(weights, PrefixCache())
     with torch.inference_mode():
         assert batch.read([rows["short"], rows["long"]])[1] == pytest.approx(alone(rows["long"]))
         batch.step([1, 2])
@@ -151,11 +152,42 @@ def test_rows_come_and_go_in_a_batch_and_each_is_computed_as_if_alone(base):
         assert batch.read([rows["long"]])[0] == pytest.approx(alone(rows["long"]))
 
 
+def test_what_an_earlier_prompt_began_with_is_not_read_again(base, monkeypatch):
+    torch = pytest.importorskip("torch")
+    from transformers import AutoModelForCausalLM
+
+    weights = AutoModelForCausalLM.from_pretrained(base, dtype=torch.float64).eval()
+    read, forward = [], weights.forward
+
+    def counted(**given):
+        read.append(tuple(given["input_ids"].shape))
+        return forward(**given)
+
+    prompts = [[5] * 20, [5] * 20 + [6] * 4, [5] * 10 + [7, 8], [9, 9], [5] * 20]
+    with torch.inference_mode():
+        expected = [Batch(weights, PrefixCache()).read([ids])[0] for ids in prompts]
+        monkeypatch.setattr(weights, "forward", counted)
+        prefixes = PrefixCache()
+        Batch(weights, prefixes).read(prompts[:1])
+        batch = Batch(weights, prefixes)
+        assert [batch.unread(ids) for ids in prompts] == [1, 4, 2, 2, 1]
+        found = batch.read(prompts)
+        batch.keep([1, 2])
+        further = batch.step([1, 2])
+        assert read == [(1, 20), (5, 4), (2, 1)]
+        alone = [Batch(weights, PrefixCache()).read([[*prompts[row], n]])[0] for row, n in ((1, 1), (2, 2))]
+    assert found == pytest.approx(np.stack(expected))
+    assert further == pytest.approx(np.stack(alone))
+
+
 class Rows:
     """In place of `Batch`: every token is 1; remembers what is read, and how many rows there are."""
 
-    def __init__(self, _):
+    def __init__(self, *_):
         self.count, self.reads = 0, []
+
+    def unread(self, ids):
+        return len(ids)
 
     def read(self, prompts):
         self.reads.append((self.count, [tuple(prompt) for prompt in prompts]))
