@@ -32,6 +32,8 @@ from automem.models.weights import adapter_digest
 #: Models of at most so many parameters are computed in float64.
 EXACT_PARAMETERS = 20_000_000
 _FEWEST_TOKENS = 16
+#: The longest reply of a model that does not tell, in tokens.
+_LONGEST = 512
 #: Seconds to wait for more requests, as long as some arrive.
 _SETTLE = 0.004
 _INSTALL = "pip install 'automem[local]'"
@@ -48,8 +50,11 @@ class LocalSettings(BaseModel):
     top_p: float = Field(
         default=1.0, gt=0, le=1, description="Only the likeliest tokens that together have this probability."
     )
-    max_tokens: int = Field(
-        default=512, ge=1, description="Longest reply, in tokens; lowered to what the prompt leaves."
+    max_tokens: int | None = Field(
+        default=None,
+        ge=1,
+        description="Longest reply, in tokens; lowered to what the prompt leaves. "
+        "[max_new_tokens of the model's generation config, else 512]",
     )
     batch: int = Field(default=32, ge=1, description="Requests computed together at most; changes no reply.")
 
@@ -64,6 +69,7 @@ class _Base:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="local-model")
         self._model, self.tokenizer = _load(folder)
         self.limit = int(self._model.config.max_position_embeddings)
+        self.longest = int(self._model.generation_config.max_new_tokens or _LONGEST)
         self._ends = _ends(self._model, self.tokenizer)
         #: By adapter, "" for none.
         self._decoders = {"": Decoder(self._model, self._ends)}
@@ -236,7 +242,7 @@ class LocalModel:
                 f"{self.name}: a prompt of {len(ids)} tokens leaves {room} of {base.limit} for the reply",
                 "shorten the prompts, show less history, or take another model",
             )
-        return min(room, self.settings.max_tokens)
+        return min(room, self.settings.max_tokens or base.longest)
 
 
 def _prompt(tokenizer: Any, messages: Sequence[Message]) -> list[int]:

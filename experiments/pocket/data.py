@@ -31,6 +31,8 @@ from automem.trace import Call, TraceReader
 #: Seeds of the teacher's games: far from those of runs, gates and reports, which start at 0.
 FIRST_SEED = 1_000_000
 
+#: The log of the games that are trained on; `courier-v0` itself keeps fewer lines.
+_LOG = {"keep": 60}
 _TABLE = {"kind": "table", "key": ["name"]}
 _HANDOFF = "# GAMEPLAY\nMemory has been consulted. Commit one ACTION.\n{% include 'automem/offered.j2' %}\n"
 _SHOWN = '# From {name}\n{{{{ memory.tail("{name}", 12) }}}}\n\n# PLAN'
@@ -56,7 +58,7 @@ _ALONE = "{past}# Observation\n{observed}\n\n# PLAN\nCommit one ACTION.\nOperati
 _KEPT = {"nowhere": 0.4, "log": 0.7}
 #: Name of a variation -> scaffold it is made from, its share of the games, steps played, and what differs.
 VARIATIONS: dict[str, tuple[str, float, int, dict[str, Any]]] = {
-    "v0": ("courier-v0", 0.26, 200, {}),
+    "v0": ("courier-v0", 0.26, 200, {"file": _LOG}),
     "v1": ("courier-v1", 0.25, 200, {}),
     "v0-as-table": (
         "courier-v0",
@@ -65,11 +67,11 @@ VARIATIONS: dict[str, tuple[str, float, int, dict[str, Any]]] = {
         {"file": {**_TABLE, "about": "what was seen where; one row for each name"}, "log": "UPSERT, DELETE"},
     ),
     "v0-short": ("courier-v0", 0.05, 200, {"file": {"name": "log.txt", "keep": 30, "about": "what was seen"}}),
-    "v0-shown": ("courier-v0", 0.04, 200, {"shown": True}),
+    "v0-shown": ("courier-v0", 0.04, 200, {"file": _LOG, "shown": True}),
     "v1-named": ("courier-v1", 0.05, 200, {"file": {"name": "facts.txt", "about": ""}}),
     "v1-shown": ("courier-v1", 0.04, 200, {"shown": True}),
     "v1-handoff": ("courier-v1", 0.08, 200, {"handoff": True}),
-    "v0-handoff": ("courier-v0", 0.04, 200, {"handoff": True}),
+    "v0-handoff": ("courier-v0", 0.04, 200, {"file": _LOG, "handoff": True}),
     "window": ("window", 0.07, 60, {}),
 }
 

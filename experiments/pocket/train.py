@@ -31,6 +31,8 @@ SIZES = {"hidden_size": 128, "num_hidden_layers": 4, "num_attention_heads": 4, "
 #: read prompts that were changed a little, too.
 SPELLED = {0.1: 0.15, 0.3: 0.04, 1.0: 0.005}
 IGNORED = -100
+#: Longest reply, in tokens: the teacher's are shorter, and a slip that never ends holds up the whole batch.
+LONGEST_REPLY = 64
 #: Logits are scaled by this after training. A slip of the pen in one of thirty notes, as the teacher never makes it,
 #: is what leads the courier in circles for the rest of a game; its habits are chances, and hardly change by it.
 SHARPENED = 1.25
@@ -137,7 +139,9 @@ def make_model(vocabulary: int, end: int, pad: int) -> Qwen3ForCausalLM:
         pad_token_id=pad,
         **SIZES,
     )
-    return Qwen3ForCausalLM(config)
+    model = Qwen3ForCausalLM(config)
+    model.generation_config.max_new_tokens = LONGEST_REPLY
+    return model
 
 
 def optimizers(model: nn.Module, rate: float) -> list[torch.optim.Optimizer]:

@@ -370,7 +370,7 @@ def test_memory_at_the_end_is_what_was_kept(desk, played):
     kept = (played.memory_path(spec) / "notes.txt").read_text().rstrip("\n")
     assert use(desk, "memory_at", episode="0", step=59, file="notes.txt") == kept
     assert (
-        use(desk, "memory_at", episode="0", step=59) == "- notes.txt (log, 60 lines): what was seen where, newest last"
+        use(desk, "memory_at", episode="0", step=59) == "- notes.txt (log, 30 lines): what was seen where, newest last"
     )
     assert use(desk, "memory_at", episode="0", step=0, file="notes.txt") == "(empty)"
 

@@ -129,6 +129,18 @@ async def test_two_adapters_of_one_base(base, adapter, tmp_path):
         await model.close()
 
 
+async def test_the_model_tells_how_long_a_reply_may_be(base, tmp_path):
+    terse = shutil.copytree(base, tmp_path / "terse")
+    config = terse / "generation_config.json"
+    config.write_text(json.dumps({**json.loads(config.read_text()), "max_new_tokens": 5}))
+    for settings, longest in (({}, 5), ({"max_tokens": 9}, 9)):
+        model = make_model(f"local:{terse}", settings)
+        found = await asyncio.gather(*[model.generate(chat, request(n)) for n, chat in enumerate(CHATS)])
+        assert max(one.usage.completion for one in found) == longest
+        assert {one.finish_reason for one in found if one.usage.completion == longest} == {"length"}
+        await model.close()
+
+
 def test_rows_come_and_go_in_a_batch_and_each_is_computed_as_if_alone(base):
     torch = pytest.importorskip("torch")
     from transformers import AutoModelForCausalLM
