@@ -1,11 +1,16 @@
-"""Texts of a trace, stored once per file: a table of blocks, and what stands for a text where it is used."""
+"""Texts of a trace, stored once per file: a table of blocks, and what stands for a text where it is used.
+
+`pack` and `unpack` do so to a whole step, as JSON data; messages that a call shares with the call before are left out.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import blake2b
+from typing import Any
 
 #: Blocks shorter than this are written where they stand; an entry in the table would not be shorter.
 _INTERN = 80
@@ -67,3 +72,52 @@ def joined(parts: Parts, texts: Sequence[str]) -> str:
     if isinstance(parts, list):
         return "".join(texts[part] if isinstance(part, int) else part for part in parts)
     return texts[parts] if isinstance(parts, int) else parts
+
+
+def pack(step: dict[str, Any], table: TextTable) -> dict[str, Any]:
+    """`step` (as data, changed in place) with its texts in `table`."""
+    step["observation"] = table.put(step["observation"])
+    before: list[dict[str, Any]] = []
+    for call in step.get("calls", ()):
+        messages = call["messages"]
+        call["shared"] = _shared(before, messages)
+        call["messages"] = [
+            {**message, "content": table.put(message["content"], whole=message["role"] == "system")}
+            for message in messages[call["shared"] :]
+        ]
+        call["reply"] = table.put(call["reply"])
+        for operation in call.get("operations", ()):
+            if "result" in operation:
+                operation["result"] = table.put(operation["result"])
+        before = messages
+    return step
+
+
+def unpack(step: dict[str, Any], texts: Sequence[str]) -> dict[str, Any]:
+    """What `pack` was given, from what it gave (changed in place) and the texts of the table.
+
+    Raises:
+        LookupError, TypeError: `step` is nothing that `pack` gave, or a text is missing.
+    """
+    text = partial(joined, texts=texts)
+    step["observation"] = text(step["observation"])
+    before: list[dict[str, Any]] = []
+    for call in step.get("calls", ()):
+        own = [{**message, "content": text(message["content"])} for message in call["messages"]]
+        call["messages"] = before[: call.pop("shared")] + own
+        call["reply"] = text(call["reply"])
+        for operation in call.get("operations", ()):
+            if "result" in operation:
+                operation["result"] = text(operation["result"])
+        before = call["messages"]
+    return step
+
+
+def _shared(before: Sequence[dict[str, Any]], after: Sequence[dict[str, Any]]) -> int:
+    """How many leading messages two calls have in common."""
+    count = 0
+    for one, other in zip(before, after, strict=False):
+        if one != other:
+            break
+        count += 1
+    return count

@@ -1,6 +1,7 @@
 """`Trace`: what happened in one episode, as one JSONL file that loses nothing and repeats little.
 
-A header line, one line per step, one result line. Without a result line the episode is not finished.
+A header line, one line per step, one result line. Without a result line the episode is not finished. The result
+line ends with a digest of everything before it, so that an edited trace can be told from one that was played.
 Texts of some length are stored once per file: each line brings its new `texts`, which extend the file's
 text table, and wherever a text stands there may be an int (a table entry) or a list of ints and literal
 pieces to be joined. A torn last line is dropped and owed again.
@@ -14,6 +15,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
@@ -21,13 +23,15 @@ from pydantic import BaseModel, ConfigDict
 
 from automem.episode import EpisodeSpec
 from automem.errors import FailureKind, RunError, UsageError
-from automem.interning import TextTable, joined
+from automem.interning import TextTable, pack, unpack
 from automem.memory.kinds import Splice
 from automem.messages import Message, Phase, Role, ToolCall, Usage
 from automem.records import reason
 
 FORMAT = 1
 _SYNC_SECONDS = 3.0
+
+_HASH = partial(blake2b, digest_size=16)
 
 #: How lines begin; by that they are told without being taken apart.
 _STEP, _RESULT = b'{"kind":"step","t":%d,', b'{"kind":"result",'
@@ -139,6 +143,7 @@ class TraceWriter:
         """
         self._path = path
         self._table = TextTable()
+        self._hasher = _HASH()
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists():
             self._reopen(spec)
@@ -149,7 +154,7 @@ class TraceWriter:
 
     def step(self, step: Step) -> None:
         """Write one step line."""
-        record = {"kind": "step", **_pack_step(step, self._table)}
+        record = {"kind": "step", **pack(step.model_dump(exclude_defaults=True), self._table)}
         if fresh := self._table.take_fresh():
             record["texts"] = fresh
         self._write(record)
@@ -158,7 +163,10 @@ class TraceWriter:
 
     def result(self, result: Result) -> None:
         """Write the result line: the episode is finished."""
-        self._write({"kind": "result", **result.model_dump(exclude_none=True)})
+        record = {"kind": "result", **result.model_dump(exclude_none=True)}
+        hasher = self._hasher.copy()
+        hasher.update(_line(record))
+        self._write(record | {"digest": hasher.hexdigest()})
         self.sync()
 
     def sync(self) -> None:
@@ -182,9 +190,11 @@ class TraceWriter:
             end = end_of_line
         self._table.take_fresh()
         os.truncate(self._path, end)
+        self._hasher.update(self._path.read_bytes())
 
     def _write(self, record: dict[str, Any]) -> None:
-        line = json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+        line = _line(record)
+        self._hasher.update(line)
         try:
             written = self._file.write(line)
         except OSError as error:
@@ -230,7 +240,7 @@ class TraceReader:
             try:
                 kind = order.take(record)
                 self._texts += record.pop("texts", ())
-                step = _unpack_step(record, self._texts) if kind == "step" else None
+                step = Step.model_validate(unpack(record, self._texts)) if kind == "step" else None
             except _DAMAGED as error:
                 raise _damaged(self.path, number, reason(error)) from error
             self.result = order.result
@@ -263,7 +273,7 @@ class _Order:
                 raise ValueError(f"step {record['t']} stands where step {self.steps} is due")
             self.steps += 1
         elif kind == "result":
-            self.result = Result.model_validate(record)
+            self.result = _result(record)
             if self.result.finished and self.result.steps != self.steps:
                 raise ValueError(f"the result is of {self.result.steps} steps, and {self.steps} are there")
         elif self.begun:
@@ -290,7 +300,7 @@ def read_result(path: Path) -> Result | None:
     try:
         record = json.loads(tail[-1])
         record.pop("kind")
-        return Result.model_validate(record)
+        return _result(record)
     except _DAMAGED as error:
         raise _damaged(path, "the last line", reason(error)) from error
 
@@ -317,6 +327,34 @@ def check_lines(path: Path, spec: EpisodeSpec) -> None:
                 order.take(record)
             except _DAMAGED as error:
                 raise _damaged(path, number, reason(error)) from error
+
+
+def check_unedited(path: Path) -> None:
+    """Check that a finished trace is byte for byte what was written.
+
+    Raises:
+        UsageError: its lines are not those that the digest in its result line was taken of, or it has none.
+    """
+    hasher = _HASH()
+    last = b""
+    with path.open("rb") as file:
+        for line in file:
+            hasher.update(last)
+            last = line
+    record = json.loads(last)
+    digest = record.pop("digest", None)
+    hasher.update(_line(record))
+    if digest != hasher.hexdigest():
+        raise UsageError(f"{path} was edited or is damaged: its digest is that of other lines", _mend(path, 0))
+
+
+def _line(record: dict[str, Any]) -> bytes:
+    return json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+
+
+def _result(record: dict[str, Any]) -> Result:
+    """The result in a line, whose digest is about the file and no part of it."""
+    return Result.model_validate({key: value for key, value in record.items() if key != "digest"})
 
 
 def _lines(path: Path) -> Iterator[tuple[dict[str, Any], int]]:
@@ -357,47 +395,3 @@ def _mend(path: Path, number: int | str) -> str:
     if number == 1:
         return "traces are the files traces/ENV/TASK/EPISODE.jsonl of a run folder"
     return "copy it again from the run that it is of"
-
-
-def _pack_step(step: Step, table: TextTable) -> dict[str, Any]:
-    record = step.model_dump(exclude_defaults=True)
-    record["observation"] = table.put(step.observation)
-    before: list[Message] = []
-    for call, packed in zip(step.calls, record.get("calls", ()), strict=True):
-        shared = _shared(before, call.messages)
-        packed["shared"] = shared
-        packed["messages"] = [
-            {**message, "content": table.put(message["content"], whole=message["role"] == "system")}
-            for message in call.messages[shared:]
-        ]
-        packed["reply"] = table.put(call.reply)
-        for operation in packed.get("operations", ()):
-            if "result" in operation:
-                operation["result"] = table.put(operation["result"])
-        before = call.messages
-    return record
-
-
-def _unpack_step(record: dict[str, Any], texts: list[str]) -> Step:
-    text = partial(joined, texts=texts)
-    record["observation"] = text(record["observation"])
-    before: list[dict[str, Any]] = []
-    for call in record.get("calls", ()):
-        own = [{**message, "content": text(message["content"])} for message in call["messages"]]
-        call["messages"] = before[: call.pop("shared")] + own
-        call["reply"] = text(call["reply"])
-        for operation in call.get("operations", ()):
-            if "result" in operation:
-                operation["result"] = text(operation["result"])
-        before = call["messages"]
-    return Step.model_validate(record)
-
-
-def _shared(before: list[Message], after: list[Message]) -> int:
-    """How many leading messages two calls have in common."""
-    count = 0
-    for one, other in zip(before, after, strict=False):
-        if one != other:
-            break
-        count += 1
-    return count

@@ -19,6 +19,7 @@ from automem.trace import (
     TraceReader,
     TraceWriter,
     check_lines,
+    check_unedited,
     read_result,
     read_trace,
 )
@@ -309,6 +310,33 @@ def test_a_damaged_trace_is_refused_by_line(tmp_path, lines, damage):
         assert caught.value.message.startswith(f"{path}, {said}")
         assert caught.value.hint == "delete this file and run again: its episode is played afresh"
     assert path.read_bytes() == b"".join(do(lines))
+
+
+def test_the_digest_is_of_every_byte_also_after_a_resume(tmp_path):
+    steps = [step(0), step(1, observation=LONG), step(2, observation=LONG)]
+    once = write(tmp_path / "once.jsonl", steps, DONE)
+    resumed = write(tmp_path / "resumed.jsonl", steps[:2], FAILED)
+    resumed.write_bytes(resumed.read_bytes()[:-4])
+    write(resumed, steps[2:], DONE)
+    assert resumed.read_bytes() == once.read_bytes()
+    whole = once.read_bytes()
+    check_unedited(once)
+    for place, byte in enumerate(whole):
+        if not chr(byte).isalnum():
+            continue
+        once.write_bytes(whole[:place] + (b"1" if byte != ord("1") else b"2") + whole[place + 1 :])
+        with pytest.raises(UsageError, match=r"once\.jsonl was edited or is damaged"):
+            check_unedited(once)
+
+
+def test_a_finished_trace_without_a_digest_counts_as_edited(tmp_path, lines):
+    result = json.loads(lines[-1])
+    assert result.pop("digest")
+    path = tmp_path / "t.jsonl"
+    path.write_bytes(b"".join(lines[:-1]) + json.dumps(result).encode() + b"\n")
+    assert read_trace(path).result == DONE
+    with pytest.raises(UsageError, match="was edited or is damaged"):
+        check_unedited(path)
 
 
 def test_a_file_that_is_in_no_run_is_not_to_be_deleted(tmp_path, lines):

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
+from functools import partial
+from hashlib import blake2b, file_digest
 from pathlib import Path
 
 from automem.agent.turn import read_calls, read_reply
@@ -18,7 +19,7 @@ from automem.grammar import Operation, reads, without
 from automem.messages import Message
 from automem.play.folder import RunFolder
 from automem.scaffold.spec import Budget, ScaffoldSpec, load_folder
-from automem.trace import Call, Result, Step, TraceReader
+from automem.trace import Call, Result, Step, TraceReader, check_unedited
 
 #: What the agent puts in place of a consulting reply of which nothing is left without its ACTION.
 CONSULTED = "(memory consulted)"
@@ -49,10 +50,10 @@ class Episode:
     scaffold: ScaffoldSpec
 
     def steps(self) -> Iterator[Step]:
-        """The steps, each checked.
+        """The steps, each checked; after the last of them, the file as a whole.
 
         Raises:
-            UsageError: the trace is not what was played; names step and call.
+            UsageError: the trace is not what was played; names step and call where it can.
         """
         reader = TraceReader(self.path)
         if reader.spec != self.spec:
@@ -64,14 +65,12 @@ class Episode:
             self._check(step)
             seen = step.next_digest
             yield step
+        check_unedited(self.path)
 
     def digest(self) -> str:
         """Hash of the trace file."""
-        hasher = blake2b(digest_size=12)
         with self.path.open("rb") as file:
-            while block := file.read(1 << 20):
-                hasher.update(block)
-        return hasher.hexdigest()
+            return file_digest(file, partial(blake2b, digest_size=12)).hexdigest()
 
     def _check(self, step: Step) -> None:
         """The recorded operations are those of the replies, and earlier replies stand in later prompts."""

@@ -12,8 +12,8 @@ from automem.play.run import play_run
 from automem.scaffold.spec import load
 
 COURIER = "scripted:courier"
-#: A timing as it stands in a line; inside a text its quotes would be escaped.
-_TIMING = re.compile(rb'"seconds":(?:\{[^}]*\}|[0-9.e-]+)')
+#: A timing as it stands in a line, and the digest over all of them; inside a text its quotes would be escaped.
+_TIMES = re.compile(rb'"(seconds|digest)":(?:\{[^}]*\}|[0-9.e-]+|"[0-9a-f]{32}")')
 
 
 def config(made, seeds=(0,), env="courier", tasks=None, model=COURIER, **others):
@@ -41,7 +41,7 @@ def play(out, seeds=(0,), jobs=1, scaffold="courier-v1", model=COURIER, models=N
 
 def timeless(path):
     """The bytes of a trace without its timings."""
-    return _TIMING.sub(b'"seconds":0', path.read_bytes())
+    return _TIMES.sub(rb'"\1":0', path.read_bytes())
 
 
 def traces(out):

@@ -1,9 +1,11 @@
 import json
+from contextlib import closing
 
 import pytest
 from made_turns import DONE, WEST, append, moment, run, search
 
 from automem.errors import RunError, UsageError
+from automem.trace import TraceWriter, read_trace
 from automem.train import dataset
 from automem.train.recipe import Selection
 from automem.train.select import AllSelector
@@ -142,8 +144,30 @@ def test_an_edited_trace_is_named_before_anything_is_built(tmp_path, played, old
     assert str(first.path) in str(error.value)
 
 
+def with_new_digest(path):
+    """Write an edited trace again as if it had been played so."""
+    trace = read_trace(path)
+    path.unlink()
+    with closing(TraceWriter(path, trace.spec)) as writer:
+        for step in trace.steps:
+            writer.step(step)
+        writer.result(trace.result)
+
+
+@pytest.mark.parametrize(("old", "new"), [("rules", "be good"), ("# LOG", "# L0G"), ('"steps":3', '"steps":3,"x":1')])
+def test_an_edited_prompt_or_result_is_named_before_anything_is_built(tmp_path, played, old, new):
+    rewrite(played[0].path, old, new)
+    with pytest.raises(UsageError) as error:
+        dataset.build(played, ALL, AllSelector(), tmp_path / "data", lambda _: None)
+    assert error.value.message.startswith(f"{played[0].path}")
+    assert not (tmp_path / "data").exists()
+
+
 def test_a_trace_edited_after_selection_is_named(played, built):
-    rewrite(next(one.path for one in played), "# LOG", "# L0G")
+    rewrite(played[0].path, "# LOG", "# L0G")
+    with pytest.raises(UsageError, match="was edited or is damaged"):
+        verify(built[0], played)
+    with_new_digest(played[0].path)
     with pytest.raises(UsageError, match="the trace was edited since it was selected") as error:
         verify(built[0], played)
     assert played[0].path.name in str(error.value)
@@ -151,6 +175,7 @@ def test_a_trace_edited_after_selection_is_named(played, built):
 
 def test_prose_of_a_reply_is_covered_too(played, built):
     rewrite(played[0].path, " bye", " by and by")
+    with_new_digest(played[0].path)
     with pytest.raises(UsageError, match="the trace was edited"):
         verify(built[0], played)
 
@@ -174,4 +199,5 @@ def test_a_reply_of_too_many_operations_is_read_as_the_agent_read_it(tmp_path, s
     third = '{"name":"APPEND","args":["notes.txt","line 2"]'
     assert third in text
     trace.write_text(text.replace(third, '{"name":"?","args":["…"]'))
+    with_new_digest(trace)
     assert [turn.number for step in found.steps() for turn in turns(step)] == [0, 1]
