@@ -29,8 +29,8 @@ from automem.models.decoding import Asked, Decoder
 from automem.models.place import Place
 from automem.models.weights import adapter_digest
 
-#: Models of at most so many parameters are computed in float64.
-EXACT_PARAMETERS = 20_000_000
+#: Models of at most so many parameters are computed in float64, and have their adapters merged into a copy.
+SMALL_PARAMETERS = 20_000_000
 _FEWEST_TOKENS = 16
 #: The longest reply of a model that does not tell, in tokens.
 _LONGEST = 512
@@ -56,25 +56,60 @@ class LocalSettings(BaseModel):
         description="Longest reply, in tokens; lowered to what the prompt leaves. "
         "[max_new_tokens of the model's generation config, else 512]",
     )
-    batch: int = Field(default=32, ge=1, description="Requests computed together at most; changes no reply.")
+    batch: int = Field(default=64, ge=1, description="Requests computed together at most; changes no reply.")
+
+
+class _Worker:
+    """A thread that answers requests with one decoder."""
+
+    def __init__(self, decoder: Decoder) -> None:
+        self.decoder = decoder
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="local-model")
+        self._closed = False
+
+    def submit(self, asked: Asked) -> Future[None]:
+        """Queue a request; when the future is done, `said` holds the reply."""
+        self.decoder.add(asked)
+        self._thread.submit(self._work)
+        return asked.done
+
+    def close(self) -> None:
+        """End the thread; what is not answered yet never will be."""
+        self._closed = True
+        self._thread.shutdown(wait=True, cancel_futures=True)
+        self.decoder.cancel()
+
+    def _work(self) -> None:
+        """Answer until nobody waits."""
+        import torch
+
+        self._settle()
+        with torch.inference_mode():
+            while self.decoder.busy and not self._closed:
+                self.decoder.step()
+
+    def _settle(self) -> None:
+        """Wait while requests arrive: the agents answered last need this interpreter to ask for their next reply."""
+        seen = 0
+        while (waiting := self.decoder.queue) > seen:
+            seen = waiting
+            time.sleep(_SETTLE)
 
 
 class _Base:
-    """One copy of a model's weights, its tokenizer, its adapters, and the thread that computes."""
+    """One copy of a model's weights, its tokenizer, its adapters, and the threads that compute."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.users = 0
         self._lock = Lock()
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="local-model")
         self._model, self.tokenizer = _load(folder)
         self.limit = int(self._model.config.max_position_embeddings)
         self.longest = int(self._model.generation_config.max_new_tokens or _LONGEST)
         self._ends = _ends(self._model, self.tokenizer)
         #: By adapter, "" for none.
-        self._decoders = {"": Decoder(self._model, self._ends)}
+        self._workers = {"": _Worker(Decoder(self._model, self._ends))}
         self._grammars: Grammars | None = None
-        self._closed = False
 
     def add(self, adapter: Path) -> str:
         """Load an adapter, once; gives its name here.
@@ -83,8 +118,8 @@ class _Base:
             UsageError: it was made for another base.
         """
         name = adapter_digest(adapter)
-        if name not in self._decoders:
-            self._decoders[name] = Decoder(_adapted(self._model, adapter, self.folder), self._ends)
+        if name not in self._workers:
+            self._workers[name] = _Worker(Decoder(_adapted(self._model, adapter, self.folder), self._ends))
         return name
 
     def guide(self, pattern: str) -> Any:
@@ -96,33 +131,12 @@ class _Base:
 
     def submit(self, asked: Asked, adapter: str) -> Future[None]:
         """Queue a request; when the future is done, `said` holds the reply."""
-        self._decoders[adapter].add(asked)
-        self._thread.submit(self._work)
-        return asked.done
+        return self._workers[adapter].submit(asked)
 
     def close(self) -> None:
-        """End the thread; what is not answered yet never will be."""
-        self._closed = True
-        self._thread.shutdown(wait=True, cancel_futures=True)
-        for decoder in self._decoders.values():
-            decoder.cancel()
-
-    def _work(self) -> None:
-        """Answer until nobody waits: a token with the base, a token with each adapter, and so on."""
-        import torch
-
-        self._settle()
-        with torch.inference_mode():
-            while not self._closed and (busy := [each for each in list(self._decoders.values()) if each.busy]):
-                for decoder in busy:
-                    decoder.step()
-
-    def _settle(self) -> None:
-        """Wait while requests arrive: the agents answered last need this interpreter to ask for their next reply."""
-        seen = 0
-        while (waiting := sum(decoder.queue for decoder in list(self._decoders.values()))) > seen:
-            seen = waiting
-            time.sleep(_SETTLE)
+        """End the threads; what is not answered yet never will be."""
+        for worker in self._workers.values():
+            worker.close()
 
 
 def _adapted(model: Any, adapter: Path, base: Path) -> Any:
@@ -133,11 +147,23 @@ def _adapted(model: Any, adapter: Path, base: Path) -> Any:
         raise UsageError("an adapter needs PEFT", _INSTALL) from None
     shared = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
     try:
-        adapted = PeftModel.from_pretrained(copy.deepcopy(model, shared), str(adapter))
+        adapted = PeftModel.from_pretrained(copy.deepcopy(model, shared), str(adapter)).to(model.dtype)
     except (ValueError, RuntimeError, KeyError) as error:
         short = str(error).strip().splitlines()[0]
         raise UsageError(f"the adapter {adapter} does not fit {base}: {short}") from error
-    return adapted.to(model.dtype).eval()
+    return (_merged(adapted) if _is_small(model) else adapted).eval()
+
+
+def _merged(adapted: Any) -> Any:
+    """The model with its adapter in the weights: layers with an adapter get their own, all others stay shared."""
+    from peft.tuners.tuners_utils import BaseTunerLayer
+    from torch.nn import Parameter
+
+    for layer in adapted.modules():
+        if isinstance(layer, BaseTunerLayer):
+            own = layer.get_base_layer()
+            own.weight = Parameter(own.weight.clone(), requires_grad=False)
+    return adapted.merge_and_unload()
 
 
 def _load(folder: Path) -> tuple[Any, Any]:
@@ -147,6 +173,8 @@ def _load(folder: Path) -> tuple[Any, Any]:
         import torch
         from transformers import AutoModelForCausalLM, AutoTokenizer
         from transformers.utils import logging
+
+        from automem.models.key_values import group_queries
     except ImportError as error:
         raise UsageError(f"local: models need {error.name}", _INSTALL) from None
     logging.disable_progress_bar()
@@ -158,8 +186,12 @@ def _load(folder: Path) -> tuple[Any, Any]:
         raise UsageError(f"cannot load a model from {folder}: {short}") from error
     if not tokenizer.chat_template:
         raise UsageError(f"the tokenizer in {folder} has no chat template", "put a chat_template.jinja there")
-    exact = model.num_parameters() <= EXACT_PARAMETERS
-    return (model.double() if exact else model).eval(), tokenizer
+    group_queries(model)
+    return (model.double() if _is_small(model) else model).eval(), tokenizer
+
+
+def _is_small(model: Any) -> bool:
+    return bool(model.num_parameters() <= SMALL_PARAMETERS)
 
 
 def _ends(model: Any, tokenizer: Any) -> frozenset[int]:

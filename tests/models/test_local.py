@@ -11,7 +11,7 @@ import tiny
 
 from automem.errors import ModelFailure, UsageError
 from automem.grammar import reply_pattern
-from automem.models import decoding, make_model, model_spec
+from automem.models import decoding, local, make_model, model_spec
 from automem.models.base import Request
 from automem.models.batching import Batch
 from automem.models.prefix_cache import PrefixCache
@@ -88,13 +88,20 @@ async def test_a_prompt_that_does_not_fit_is_not_computed(base):
     await model.close()
 
 
-async def test_models_of_one_path_share_the_weights(base, adapter):
+def weights(model):
+    """Where the weights of each adapter, and of none, are in memory."""
+    return [
+        {p.data_ptr() for p in worker.decoder._batch._model.parameters()} for worker in model._base._workers.values()
+    ]
+
+
+async def test_models_of_one_path_share_the_weights(base, adapter, monkeypatch):
+    monkeypatch.setattr(local, "SMALL_PARAMETERS", 0)
     plain = make_model(f"local:{base}", {})
     special = make_model(f"local:{base}+{adapter}", {"temperature": 0})
     assert plain._base is special._base
-    places = [{p.data_ptr() for p in decoder._model.parameters()} for decoder in plain._base._decoders.values()]
-    assert len(places) == 2
-    assert places[0] < places[1]
+    alone, adapted = weights(plain)
+    assert alone < adapted
     await plain.close()
     assert (await special.generate(CHATS[0], request())).usage.completion > 0
     await special.close()
@@ -103,6 +110,19 @@ async def test_models_of_one_path_share_the_weights(base, adapter):
     await again.close()
     with pytest.raises(ModelFailure, match="closed"):
         await again.generate(CHATS[0], request())
+
+
+async def test_a_small_model_has_a_copy_of_the_layers_that_its_adapter_changes(base, adapter, monkeypatch):
+    merged = make_model(f"local:{base}+{adapter}", {"max_tokens": 24})
+    alone, adapted = weights(merged)
+    assert len(alone) == len(adapted)
+    assert 0 < len(alone & adapted) < len(alone)
+    small = [(await merged.generate(chat, request(n))).text for n, chat in enumerate(CHATS)]
+    await merged.close()
+    monkeypatch.setattr(local, "_merged", lambda model: model)
+    beside = make_model(f"local:{base}+{adapter}", {"max_tokens": 24})
+    assert [(await beside.generate(chat, request(n))).text for n, chat in enumerate(CHATS)] == small
+    await beside.close()
 
 
 async def test_an_adapter_changes_its_own_replies_only(base, adapter):
