@@ -5,7 +5,10 @@ import random
 import numpy as np
 import pytest
 
+from automem.models.companions import hide_broken
+
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'automem[local]'")
+hide_broken()
 
 from transformers import Qwen2Config, Qwen2ForCausalLM  # noqa: E402 - behind the skip
 
