@@ -1,6 +1,7 @@
 """Texts of a trace, stored once per file: a table of blocks, and what stands for a text where it is used.
 
-`pack` and `unpack` do so to a whole step, as JSON data; messages that a call shares with the call before are left out.
+`pack` and `unpack` do this for a whole step, as JSON data; messages that a call shares with the call before are left
+out.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ def unpack(step: dict[str, Any], texts: Sequence[str]) -> dict[str, Any]:
     """What `pack` was given, from what it gave (changed in place) and the texts of the table.
 
     Raises:
-        LookupError, TypeError: `step` is nothing that `pack` gave, or a text is missing.
+        AttributeError, LookupError, TypeError: `step` is nothing that `pack` gave, or a text is missing.
     """
     text = partial(joined, texts=texts)
     step["observation"] = text(step["observation"])

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from automem.errors import ModelFailure
 from automem.models.prefix_cache import PrefixCache
 
 if TYPE_CHECKING:
@@ -38,9 +37,6 @@ class Batch:
         """Read prompts as further rows; the logits (prompts, vocabulary) of what follows each, in float64.
 
         Prompts that come sorted by what is `unread` of them waste least on padding.
-
-        Raises:
-            ModelFailure: the logits are no numbers.
         """
         import torch
 
@@ -52,30 +48,31 @@ class Batch:
             ids, fresh = _padded([ids[_length(read) :] for ids, read in zip(group, earlier, strict=True)])
             mask = torch.cat([known, fresh], dim=1)
             found.append(self._logits(ids, mask, cache))
-            read = torch.stack([torch.stack([layer.keys, layer.values]) for layer in cache.layers])
-            self._remember(group, read, mask)
-            self._slots.join(read, mask)
+            keys_values = torch.stack([torch.stack([layer.keys, layer.values]) for layer in cache.layers])
+            self._remember(group, keys_values, mask)
+            self._slots.join(keys_values, mask)
         return np.concatenate(found)
 
     def step(self, tokens: Sequence[int]) -> np.ndarray:
         """Add a token to each row; the logits of what follows, as `read` gives them."""
         import torch
 
-        places = self._slots.places
+        slots = self._slots.of_rows
         ids = torch.zeros(len(tokens), 1, dtype=torch.long)
-        ids[places, 0] = torch.tensor(tokens)
-        logits = self._logits(ids, self._slots.mask(), self._slots.cache)
-        self._slots.next()
-        return logits[places]
+        ids[slots, 0] = torch.tensor(tokens)
+        cache, mask = self._slots.begin_token()
+        logits = self._logits(ids, mask, cache)
+        self._slots.end_token()
+        return logits[slots]
 
     def keep(self, rows: Sequence[int]) -> None:
         """Let all other rows go."""
         self._slots.keep(rows)
 
-    def _remember(self, prompts: Sequence[Sequence[int]], read: Tensor, mask: Tensor) -> None:
+    def _remember(self, prompts: Sequence[Sequence[int]], keys_values: Tensor, mask: Tensor) -> None:
         """Let later prompts that begin as these do without reading them."""
         for row, ids in enumerate(prompts):
-            self._prefixes.add(ids, read[:, :, row, :, mask[row].bool()])
+            self._prefixes.add(ids, keys_values[:, :, row, :, mask[row].bool()])
 
     def _logits(self, ids: Tensor, mask: Tensor, cache: Any) -> np.ndarray:
         """Logits of what follows `ids`, the newest tokens under `mask`; `cache` grows by them."""
@@ -91,8 +88,6 @@ class Batch:
             logits_to_keep=1,
         )
         logits: np.ndarray = out.logits[:, -1].to(torch.float64).numpy()
-        if not np.isfinite(logits).all():
-            raise ModelFailure("the model computed logits that are no numbers")
         return logits
 
 

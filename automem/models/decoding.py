@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from automem.errors import ModelFailure
 from automem.models.batching import Batch
 from automem.models.prefix_cache import PrefixCache
 
@@ -37,9 +38,15 @@ class Asked:
         self._chance = np.random.Generator(np.random.Philox(self.seed))
 
     def hears(self, logits: np.ndarray, ends: Collection[int]) -> bool:
-        """Say the next token; whether another one is to follow. If not, the request is answered."""
+        """Say the next token; whether another one is to follow. If not, the request is answered.
+
+        Raises:
+            ModelFailure: the logits are no numbers.
+        """
         if self.done.cancelled():
             return False
+        if np.isnan(logits).any():
+            raise ModelFailure("the model computed logits that are no numbers")
         token = self._choose(logits)
         if token in ends:
             self.finish_reason = "stop"

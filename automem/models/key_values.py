@@ -1,8 +1,7 @@
-"""Keys and values of the rows of a batch: written once, read once for all heads that share them.
+"""The KV cache of a batch: keys and values are written once, and read once for all heads that share them.
 
-Nearly all that a further token costs on a CPU is moving keys and values about: transformers copies all of them to add
-one token, again for each group of heads that shares them, and again when rows come or go. Here none of this happens;
-the results are the same.
+Most of what a further token costs on a CPU is moving keys and values about: transformers copies all of them to add one
+token, and again for each group of heads that shares them. Here they are copied now and then, when room runs out.
 """
 
 from __future__ import annotations
@@ -13,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface, AttentionMaskInterface
-from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
+from transformers.cache_utils import Cache, DynamicCache, DynamicLayer, DynamicSlidingWindowLayer
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-#: Tokens for which there is room when memory is made anew.
+#: Columns added whenever the tensor is made anew.
 _ROOM = 128
 _GROUPED = "automem_grouped"
 
@@ -33,84 +32,89 @@ class Slots:
     """
 
     def __init__(self) -> None:
-        self._places: list[int] = []
-        self._whole = torch.empty(0, 2, 0, 0, 0, 0)
+        self._of_rows: list[int] = []
+        self._keys_values = torch.empty(0, 2, 0, 0, 0, 0)
         self._mask = torch.zeros(0, 0, dtype=torch.long)
         self._start = self._end = 0
-        self._cache = Cache(layers=[])
 
     @property
-    def places(self) -> Sequence[int]:
+    def of_rows(self) -> Sequence[int]:
         """The slot of each row, in the order in which rows came; the slots in use are the first ones."""
-        return self._places
+        return self._of_rows
 
     @property
-    def cache(self) -> Cache:
-        """What a model takes for its cache. Its layers write the new tokens, which count when `next` was called."""
-        return self._cache
-
-    def mask(self) -> Tensor:
-        """The mask (slots in use, tokens) with the next token of each."""
-        self._make_room(0, 0)
-        self._mask[: len(self._places), self._end] = 1
-        return self._mask[: len(self._places), self._start : self._end + 1]
-
-    def next(self) -> None:
-        """The next token of each row has been written."""
-        self._end += 1
-
-    def join(self, read: Tensor, mask: Tensor) -> None:
-        """Add rows: their keys and values (layers, 2, rows, heads, tokens, head_dim) and mask (rows, tokens)."""
-        rows, tokens = mask.shape
-        if not self._places:
-            self._whole, self._start, self._end = read[:, :, :0, :, :0], 0, 0
-            self._cache = Cache(layers=[_SlotLayer(self, layer) for layer in range(len(read))])
-        self._make_room(rows, tokens)
-        first = len(self._places)
-        self._places += range(first, first + rows)
-        self._start = min(self._start, self._end - tokens)
-        self._whole[:, :, first : first + rows, :, self._end - tokens : self._end] = read
-        self._mask[first : first + rows] = 0
-        self._mask[first : first + rows, self._end - tokens : self._end] = mask
-
-    def keep(self, rows: Sequence[int]) -> None:
-        """Let all other rows go, and the columns that only they had."""
-        kept = [self._places[row] for row in rows]
-        free = iter(sorted(set(range(len(kept))) - set(kept)))
-        for row, place in enumerate(kept):
-            if place >= len(kept):
-                kept[row] = next(free)
-                self._whole[:, :, kept[row], :, : self._end] = self._whole[:, :, place, :, : self._end]
-                self._mask[kept[row]] = self._mask[place]
-        self._places = kept
-        if kept:
-            self._start = int(self._mask[: len(kept)].any(dim=0).nonzero()[0])
-
-    def write(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Write the next token of each row in a layer; all keys and values (slots in use, heads, tokens, head_dim)."""
-        here = self._whole[layer, :, : len(self._places)]
-        here[0, :, :, self._end : self._end + 1] = keys
-        here[1, :, :, self._end : self._end + 1] = values
-        return here[0, :, :, self._start : self._end + 1], here[1, :, :, self._start : self._end + 1]
-
-    def __len__(self) -> int:
+    def columns(self) -> int:
         """How many columns are in use."""
         return self._end - self._start
 
-    def _make_room(self, rows: int, tokens: int) -> None:
-        """Have room for further rows of so many tokens, and for the next token of each."""
-        layers, two, slots, heads, columns, size = self._whole.shape
-        used = len(self._places)
+    def begin_token(self) -> tuple[Cache, Tensor]:
+        """What a model needs to compute a further token of each row: cache and mask (slots in use, tokens)."""
+        self._make_room()
+        used = len(self._of_rows)
+        self._mask[:used, self._end] = 1
+        layers = [_SlotLayer(self, layer) for layer in range(len(self._keys_values))]
+        return Cache(layers=layers), self._mask[:used, self._start : self._end + 1]
+
+    def write(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Write the further token in a layer; all keys and values (slots in use, heads, tokens, head_dim)."""
+        both = self._keys_values[layer, :, : len(self._of_rows)]
+        both[0, :, :, self._end : self._end + 1] = keys
+        both[1, :, :, self._end : self._end + 1] = values
+        return both[0, :, :, self._start : self._end + 1], both[1, :, :, self._start : self._end + 1]
+
+    def end_token(self) -> None:
+        """All layers have written it."""
+        self._end += 1
+
+    def join(self, keys_values: Tensor, mask: Tensor) -> None:
+        """Add rows: (layers, 2, rows, heads, tokens, head_dim) and their mask (rows, tokens)."""
+        rows, tokens = mask.shape
+        if not self._of_rows:
+            self._keys_values = keys_values.new_zeros(*keys_values[:, :, :0, :, :0].shape)
+        self._make_room(rows, tokens)
+        first = len(self._of_rows)
+        self._of_rows += range(first, first + rows)
+        begin = self._end - tokens
+        self._start = min(self._start, begin)
+        # What a row left that has gone is masked, but 0 times no number would still be none.
+        self._keys_values[:, :, first : first + rows, :, self._start : begin] = 0
+        self._keys_values[:, :, first : first + rows, :, begin : self._end] = keys_values
+        self._mask[first : first + rows] = 0
+        self._mask[first : first + rows, begin : self._end] = mask
+
+    def keep(self, rows: Sequence[int]) -> None:
+        """Let all other rows go, and the columns that only they had; without rows there is no memory held."""
+        kept = [self._of_rows[row] for row in rows]
+        free = iter(sorted(set(range(len(kept))) - set(kept)))
+        used = slice(self._start, self._end)
+        for row, slot in enumerate(kept):
+            if slot >= len(kept):
+                kept[row] = next(free)
+                self._keys_values[:, :, kept[row], :, used] = self._keys_values[:, :, slot, :, used]
+                self._mask[kept[row]] = self._mask[slot]
+        self._of_rows = kept
+        if kept:
+            self._start = int(self._mask[: len(kept)].any(dim=0).nonzero()[0])
+        else:
+            self._keys_values, self._mask = self._keys_values[:0, :, :0].clone(), self._mask[:0, :0].clone()
+            self._start = self._end = 0
+
+    def _make_room(self, rows: int = 0, tokens: int = 0) -> None:
+        """Have room for further rows of so many tokens, and for a further token of each."""
+        layers, _, slots, heads, columns, size = self._keys_values.shape
+        used = len(self._of_rows)
         if used + rows <= slots and tokens <= self._end < columns:
             return
-        old, mask = self._whole[:, :, :used, :, self._start : self._end], self._mask[:used, self._start : self._end]
-        end = max(len(self), tokens)
-        slots = max(slots, used + rows)
-        self._whole = old.new_zeros(layers, two, slots, heads, end + _ROOM, size)
+        old, mask = (
+            self._keys_values[:, :, :used, :, self._start : self._end],
+            self._mask[:used, self._start : self._end],
+        )
+        # Half of the slots at least, as rows that have gone are often followed by others.
+        slots, end = max(used + rows, slots // 2), max(self.columns, tokens)
+        self._keys_values = old.new_zeros(layers, 2, slots, heads, end + _ROOM, size)
         self._mask = torch.zeros(slots, end + _ROOM, dtype=torch.long)
-        self._start = end - len(self)
-        self._end = end
-        self._whole[:, :, :used, :, self._start : end] = old
+        self._start, self._end = end - self.columns, end
+        self._keys_values[:, :, :used, :, self._start : end] = old
         self._mask[:used, self._start : end] = mask
 
 
@@ -128,17 +132,27 @@ class _SlotLayer(DynamicLayer):  # type: ignore[misc]
 
     def get_seq_length(self) -> int:
         """How many tokens there are."""
-        return len(self._slots)
+        return self._slots.columns
+
+
+def layer_kinds(model: Any) -> set[type]:
+    """The kinds of a model's layers, as transformers caches them."""
+    return {type(layer) for layer in DynamicCache(config=model.config).layers}
+
+
+def has_attention_alone(model: Any) -> bool:
+    """Whether each layer caches keys and values and nothing else, so that rows can come and go."""
+    return layer_kinds(model) <= {DynamicLayer, DynamicSlidingWindowLayer}
 
 
 def sees_all(model: Any) -> bool:
-    """Whether each layer attends to all tokens; others count columns, and must have no padding between tokens."""
-    return all(type(layer) is DynamicLayer for layer in DynamicCache(config=model.config).layers)
+    """Whether each layer attends to all earlier tokens; a window counts columns, and padding between would shift it."""
+    return layer_kinds(model) == {DynamicLayer}
 
 
 def group_queries(model: Any) -> None:
-    """Have heads that share keys and values read them together, in a model that uses PyTorch's attention."""
-    if model.config._attn_implementation != "sdpa":
+    """Have heads that share keys and values read them together, where PyTorch's attention can be replaced."""
+    if model.config._attn_implementation != "sdpa" or not model._can_set_attn_implementation():
         return
     AttentionInterface.register(_GROUPED, _grouped)
     AttentionMaskInterface.register(_GROUPED, sdpa_mask)
@@ -151,12 +165,17 @@ def _grouped(
     """Attention whose queries (rows, heads, tokens, head_dim) stand behind one another where heads share keys."""
     rows, heads, tokens, size = query.shape
     groups = heads // key.shape[1]
-    if groups == 1 or (attention_mask is None and tokens > 1) or others.get("position_bias") is not None:
-        usual: tuple[Tensor, None] = sdpa_attention_forward(module, query, key, value, attention_mask, **others)
+    mask = attention_mask
+    of_heads = mask is not None and mask.shape[1] > 1
+    if groups == 1 or of_heads or (mask is None and tokens > 1) or others.get("position_bias") is not None:
+        usual: tuple[Tensor, None] = sdpa_attention_forward(module, query, key, value, mask, **others)
         return usual
-    together = query.reshape(rows, key.shape[1], groups * tokens, size)
-    mask = attention_mask if attention_mask is None or tokens == 1 else attention_mask.repeat(1, 1, groups, 1)
     found = scaled_dot_product_attention(
-        together, key, value, attn_mask=mask, dropout_p=others.get("dropout", 0.0), scale=others.get("scaling")
+        query.reshape(rows, key.shape[1], groups * tokens, size),
+        key,
+        value,
+        attn_mask=mask if mask is None or tokens == 1 else mask.repeat(1, 1, groups, 1),
+        dropout_p=others.get("dropout", 0.0),
+        scale=others.get("scaling"),
     )
     return found.reshape(rows, heads, tokens, size).transpose(1, 2).contiguous(), None

@@ -27,7 +27,7 @@ from automem.models.companions import hide_broken
 from automem.models.constrain import Grammars
 from automem.models.decoding import Asked, Decoder
 from automem.models.place import Place
-from automem.models.weights import adapter_digest
+from automem.models.weights import AdapterFacts, adapter_digest
 
 #: Models of at most so many parameters are computed in float64, and have their adapters merged into a copy.
 SMALL_PARAMETERS = 20_000_000
@@ -70,13 +70,21 @@ class _Worker:
     def submit(self, asked: Asked) -> Future[None]:
         """Queue a request; when the future is done, `said` holds the reply."""
         self.decoder.add(asked)
-        self._thread.submit(self._work)
+        try:
+            self._thread.submit(self._work)
+        except RuntimeError:  # shut down
+            asked.done.cancel()
         return asked.done
 
-    def close(self) -> None:
-        """End the thread; what is not answered yet never will be."""
+    def stop(self) -> None:
+        """Begin to end: what is not answered yet never will be."""
         self._closed = True
-        self._thread.shutdown(wait=True, cancel_futures=True)
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    def close(self) -> None:
+        """End the thread."""
+        self.stop()
+        self._thread.shutdown(wait=True)
         self.decoder.cancel()
 
     def _work(self) -> None:
@@ -115,8 +123,9 @@ class _Base:
         """Load an adapter, once; gives its name here.
 
         Raises:
-            UsageError: it was made for another base.
+            UsageError: it is no LoRA, or was made for another base.
         """
+        AdapterFacts.read(adapter)
         name = adapter_digest(adapter)
         if name not in self._workers:
             self._workers[name] = _Worker(Decoder(_adapted(self._model, adapter, self.folder), self._ends))
@@ -136,34 +145,25 @@ class _Base:
     def close(self) -> None:
         """End the threads; what is not answered yet never will be."""
         for worker in self._workers.values():
+            worker.stop()
+        for worker in self._workers.values():
             worker.close()
 
 
 def _adapted(model: Any, adapter: Path, base: Path) -> Any:
-    """The model with an adapter: modules of its own over the same weights, so that both can be computed in turn."""
+    """The model with an adapter: a copy in which it is merged, or modules of its own over the same weights."""
     try:
         from peft import PeftModel
     except ImportError:
         raise UsageError("an adapter needs PEFT", _INSTALL) from None
-    shared = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
+    small = _is_small(model)
+    shared = {} if small else {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
     try:
         adapted = PeftModel.from_pretrained(copy.deepcopy(model, shared), str(adapter)).to(model.dtype)
     except (ValueError, RuntimeError, KeyError) as error:
         short = str(error).strip().splitlines()[0]
         raise UsageError(f"the adapter {adapter} does not fit {base}: {short}") from error
-    return (_merged(adapted) if _is_small(model) else adapted).eval()
-
-
-def _merged(adapted: Any) -> Any:
-    """The model with its adapter in the weights: layers with an adapter get their own, all others stay shared."""
-    from peft.tuners.tuners_utils import BaseTunerLayer
-    from torch.nn import Parameter
-
-    for layer in adapted.modules():
-        if isinstance(layer, BaseTunerLayer):
-            own = layer.get_base_layer()
-            own.weight = Parameter(own.weight.clone(), requires_grad=False)
-    return adapted.merge_and_unload()
+    return (adapted.merge_and_unload() if small else adapted).eval()
 
 
 def _load(folder: Path) -> tuple[Any, Any]:
@@ -174,7 +174,7 @@ def _load(folder: Path) -> tuple[Any, Any]:
         from transformers import AutoModelForCausalLM, AutoTokenizer
         from transformers.utils import logging
 
-        from automem.models.key_values import group_queries
+        from automem.models.key_values import group_queries, has_attention_alone
     except ImportError as error:
         raise UsageError(f"local: models need {error.name}", _INSTALL) from None
     logging.disable_progress_bar()
@@ -186,6 +186,8 @@ def _load(folder: Path) -> tuple[Any, Any]:
         raise UsageError(f"cannot load a model from {folder}: {short}") from error
     if not tokenizer.chat_template:
         raise UsageError(f"the tokenizer in {folder} has no chat template", "put a chat_template.jinja there")
+    if not has_attention_alone(model):
+        raise UsageError(f"{folder} has layers that are no attention", "serve it: automem serve, or --base-url")
     group_queries(model)
     return (model.double() if _is_small(model) else model).eval(), tokenizer
 
@@ -217,10 +219,11 @@ class LocalModel:
         self.settings = settings
         place = Place.read(name)
         with _BASES_LOCK:
-            self._base: _Base | None = _BASES.get(place.base) or _Base(place.base)
-            _BASES[place.base] = self._base
-            self._adapter = self._base.add(place.adapter) if place.adapter else ""
-            self._base.users += 1
+            base = _BASES.get(place.base) or _Base(place.base)
+            self._adapter = base.add(place.adapter) if place.adapter else ""
+            _BASES[place.base] = base
+            base.users += 1
+        self._base: _Base | None = base
 
     async def generate(self, messages: Sequence[Message], request: Request) -> Completion:
         """Answer `messages` in the tags dialect.

@@ -40,11 +40,13 @@ class AdapterFacts:
         """The adapter in a folder.
 
         Raises:
-            UsageError: there is none, it is damaged, or it is no LoRA.
+            UsageError: there is none, it is damaged, it is no LoRA, or it changes biases of the base.
         """
         config, weights = _adapter(folder)
         if (kind := config.get("peft_type")) != "LORA":
             raise UsageError(f"{folder}: an adapter of the kind {kind}", "only LORA can be served")
+        if (bias := config.get("bias", "none")) != "none":
+            raise UsageError(f"{folder}: an adapter with bias: {bias}", "train it with bias: none; vLLM takes no other")
         ranks = [config.get("r"), *config.get("rank_pattern", {}).values()]
         if not all(isinstance(rank, int) and rank > 0 for rank in ranks):
             raise UsageError(f"{folder / ADAPTER_CONFIG}: r must be a positive number, not {ranks[0]!r}")

@@ -16,7 +16,7 @@ from automem.errors import RunError, UsageError
 from automem.messages import Message, Phase, Role
 from automem.models.wire import wire_message
 from automem.play.folder import RunFolder
-from automem.trace import Call, TraceReader
+from automem.trace import Call, TraceReader, check_unedited
 
 #: Rows that go into one parquet row group: what is held in memory at a time.
 _GROUP = 1_000
@@ -29,7 +29,7 @@ def rows(paths: Iterable[Path], role: Role | None = None, phase: Phase | None = 
     `phase`, `role`, and `call`, the number of the call within its step.
 
     Raises:
-        UsageError: a path is not a trace.
+        UsageError: a path is not a trace, or one that was edited.
     """
     for path in paths:
         reader = TraceReader(path)
@@ -39,6 +39,8 @@ def rows(paths: Iterable[Path], role: Role | None = None, phase: Phase | None = 
             for number, call in enumerate(step.calls):
                 if role in (None, call.role) and phase in (None, call.phase):
                     yield _chat(call) | place | _turn(step.t, number, call)
+        if reader.result is not None:
+            check_unedited(path)
 
 
 def export_rows(source: Path, out: Path, role: str | None = None, phase: str | None = None) -> int:

@@ -15,6 +15,7 @@ from transformers import Qwen2Config, Qwen2ForCausalLM  # noqa: E402 - behind th
 from automem.errors import ModelFailure  # noqa: E402
 from automem.models import key_values  # noqa: E402
 from automem.models.batching import Batch  # noqa: E402
+from automem.models.decoding import Asked, Decoder  # noqa: E402
 from automem.models.prefix_cache import PrefixCache  # noqa: E402
 
 WORDS = 50
@@ -71,11 +72,31 @@ def test_a_row_is_what_it_is_alone(monkeypatch, changes, seed):
                 batch.keep(kept)
 
 
-def test_logits_that_are_no_numbers_are_no_reply():
+def test_a_request_whose_logits_are_no_numbers_fails_alone():
     broken = model()
-    broken.lm_head.weight.data[3] = float("nan")
-    with torch.inference_mode(), pytest.raises(ModelFailure, match="no numbers"):
-        Batch(broken, PrefixCache()).read([[1, 2]])
+    broken.model.embed_tokens.weight.data[7] = float("nan")
+    decoder = Decoder(broken, ends=())
+    given = {"room": 4, "temperature": 0, "top_p": 1, "batch": 2, "seed": 0}
+    bad, good, late = (Asked(ids=ids, **given) for ids in ([1, 7, 2], [3, 4], [5]))
+    decoder.add(bad)
+    decoder.add(good)
+    with torch.inference_mode():
+        decoder.step()
+        decoder.add(late)
+        while decoder.busy:
+            decoder.step()
+    with pytest.raises(ModelFailure, match="no numbers"):
+        bad.done.result()
+    assert [len(asked.said) for asked in (good, late)] == [4, 4]
+
+
+def test_memory_is_given_back_when_all_rows_have_gone():
+    batch = Batch(model(), PrefixCache())
+    with torch.inference_mode():
+        batch.read([[1, 2, 3], [4, 5]])
+        assert batch._slots._keys_values.untyped_storage().nbytes() > 0
+        batch.keep([])
+        assert batch._slots._keys_values.untyped_storage().nbytes() == 0
 
 
 def test_only_models_with_the_attention_of_pytorch_are_changed():

@@ -112,17 +112,41 @@ async def test_models_of_one_path_share_the_weights(base, adapter, monkeypatch):
         await again.generate(CHATS[0], request())
 
 
-async def test_a_small_model_has_a_copy_of_the_layers_that_its_adapter_changes(base, adapter, monkeypatch):
+async def test_of_a_small_model_each_adapter_has_a_merged_copy(base, adapter, monkeypatch):
     merged = make_model(f"local:{base}+{adapter}", {"max_tokens": 24})
     alone, adapted = weights(merged)
     assert len(alone) == len(adapted)
-    assert 0 < len(alone & adapted) < len(alone)
+    assert not alone & adapted
     small = [(await merged.generate(chat, request(n))).text for n, chat in enumerate(CHATS)]
     await merged.close()
-    monkeypatch.setattr(local, "_merged", lambda model: model)
+    monkeypatch.setattr(local, "_is_small", lambda model: model.num_parameters() < 0)
     beside = make_model(f"local:{base}+{adapter}", {"max_tokens": 24})
+    beside._base._workers = {
+        name: local._Worker(decoding.Decoder(worker.decoder._batch._model.double(), worker.decoder._ends))
+        for name, worker in beside._base._workers.items()
+    }
     assert [(await beside.generate(chat, request(n))).text for n, chat in enumerate(CHATS)] == small
     await beside.close()
+
+
+async def test_an_adapter_that_is_no_lora_or_has_biases_is_refused(base, adapter, tmp_path):
+    for number, (changes, told) in enumerate([({"peft_type": "IA3"}, "kind IA3"), ({"bias": "all"}, "bias: all")]):
+        other = shutil.copytree(adapter, tmp_path / str(number))
+        config = json.loads((other / "adapter_config.json").read_text())
+        (other / "adapter_config.json").write_text(json.dumps(config | changes))
+        with pytest.raises(UsageError, match=told):
+            make_model(f"local:{base}+{other}", {})
+    assert base not in local._BASES
+
+
+async def test_closing_ends_all_that_is_under_way(base, adapter):
+    models = [make_model(f"local:{name}", {"max_tokens": 200}) for name in (base, f"{base}+{adapter}")]
+    calls = [asyncio.ensure_future(model.generate(CHATS[0], request(1))) for model in models]
+    while not all(worker.decoder.busy for worker in models[0]._base._workers.values()):
+        await asyncio.sleep(0.001)
+    for model in models:
+        await model.close()
+    assert all(isinstance(end, asyncio.CancelledError) for end in await asyncio.gather(*calls, return_exceptions=True))
 
 
 async def test_an_adapter_changes_its_own_replies_only(base, adapter):
