@@ -124,7 +124,7 @@ def _problem(entry: Mapping[str, Any], model: type[BaseModel] | None, data: Any)
         return Problem(place, f"it needs at least {context['min_length']}")
     if kind == "invalid_key" or entry["loc"][-1:] == ("[key]",):
         return Problem(place, f"this is no name here: {_lower(said(entry))}")
-    return Problem(place, _lower(said(entry)), _nearest_choice(entry))
+    return Problem(place, _lower(said(entry)), _nearest_choice(entry) or _meaning(model, entry["loc"]))
 
 
 def _of_tag(
@@ -149,6 +149,12 @@ def _nearest_choice(entry: Mapping[str, Any]) -> str | None:
         return None
     close = nearest(entry["input"], _QUOTED.findall(entry["ctx"]["expected"]))
     return f"did you mean '{close}'?" if close else None
+
+
+def _meaning(model: type[BaseModel] | None, loc: Place) -> str | None:
+    """What the field at `loc` below `model` says of itself."""
+    fields = [arm.model_fields.get(loc[-1]) for arm in _at(model, loc[:-1]) if _is_model(arm)] if loc else []
+    return next((field.description for field in fields if field and field.description), None)
 
 
 def _known_keys(model: type[BaseModel] | None, loc: Place) -> list[str]:
