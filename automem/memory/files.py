@@ -177,7 +177,9 @@ class Memory:
                 _write_whole(directory, name, self.text(name))
                 self._dirty.discard(name)
         except OSError as error:
-            raise RunError(f"cannot write memory to {directory}: {error}") from error
+            raise RunError(
+                f"cannot write memory to {directory}: {error.strerror}", "make room, then run again to resume"
+            ) from error
 
     def _execute(self, op: Operation, step: int) -> OperationResult:
         if op.name == "CREATE":

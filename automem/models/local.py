@@ -125,7 +125,7 @@ class _Base:
         Raises:
             UsageError: it is no LoRA, or was made for another base.
         """
-        AdapterFacts.read(adapter)
+        AdapterFacts.read(adapter).check_fits(str(adapter), str(self.folder))
         name = adapter_digest(adapter)
         if name not in self._workers:
             self._workers[name] = _Worker(Decoder(_adapted(self._model, adapter, self.folder), self._ends))

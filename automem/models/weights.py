@@ -19,6 +19,7 @@ _LONGEST_HEADER = 100_000_000
 ADAPTER_CONFIG, _ADAPTER_WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 _BASE = "base_model_name_or_path"
 _LORA = ("lora_A", "lora_B")
+_OTHER = "it was made for another base; adapter_config.json names it"
 
 Shape = tuple[int, ...]
 
@@ -51,6 +52,39 @@ class AdapterFacts:
         if not all(isinstance(rank, int) and rank > 0 for rank in ranks):
             raise UsageError(f"{folder / ADAPTER_CONFIG}: r must be a positive number, not {ranks[0]!r}")
         return cls(folder, max(ranks), str(config.get(_BASE) or ""), _layers(shapes_in(weights)))
+
+    def check_fits(self, name: str, model: str) -> None:
+        """Check that the adapter was made for the base `model`, a folder or a name on the hub.
+
+        Raises:
+            UsageError: it was trained on another one, or has layers that are not there or of another size.
+        """
+        if self.base and not _same(self.base, model):
+            raise UsageError(
+                f"adapter '{name}' was trained on another base: {self.base}, not {model}",
+                f"take {self.base}; if it is the same model, write its name into {self.folder / ADAPTER_CONFIG}",
+            )
+        if not self.shapes:
+            raise UsageError(f"adapter '{name}': {self.folder} holds no LoRA weights", "train it again")
+        there = base_shapes(Path(model)) if Path(model).is_dir() else {}
+        matrices = {layer: shape for layer, shape in there.items() if len(shape) == 2}
+        for layer, (inputs, outputs) in self.shapes.items() if matrices else ():
+            # Embeddings and quantised layers keep other names and shapes: whoever loads them looks at those.
+            wanted = matrices.get(f"{layer}.weight")
+            if wanted is None and not any(known.startswith(f"{layer}.") for known in matrices):
+                raise UsageError(f"adapter '{name}' does not fit {model}: there is no layer {layer}", _OTHER)
+            if wanted is not None and wanted not in ((outputs, inputs), (inputs, outputs)):
+                sizes = f"{wanted[1]} to {wanted[0]}"
+                raise UsageError(
+                    f"adapter '{name}' does not fit {model}: {layer} is {sizes} there, {inputs} to {outputs} here",
+                    _OTHER,
+                )
+
+
+def _same(told: str, model: str) -> bool:
+    """Whether what an adapter says of its base, and a base, may be one model; shapes and probe then decide."""
+    there, here = Path(told), Path(model)
+    return told == model or there.resolve() == here.resolve() or there.name == here.resolve().name
 
 
 def adapter_digest(folder: Path) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from automem.errors import UsageError
 from automem.models.adapters import SERVED_RANKS, served_rank
-from automem.models.weights import AdapterFacts, base_shapes, has_chat_template, read_config
+from automem.models.weights import AdapterFacts, has_chat_template, read_config
 
 #: The head sizes that vLLM computes on a CPU: get_supported_head_sizes in its v1/attention/backends/cpu_attn.py, 0.32.
 CPU_HEAD_DIMS = (32, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512)
@@ -46,13 +46,13 @@ def check_adapters(model: str, adapters: Mapping[str, Path], limit: int | None) 
         UsageError: one is missing or damaged, was made for another base, or has too high a rank.
     """
     if limit is not None and limit not in SERVED_RANKS:
-        raise UsageError(f"--max-lora-rank {limit}: vLLM makes room for {', '.join(map(str, SERVED_RANKS))}")
-    shapes = base_shapes(Path(model)) if adapters and Path(model).is_dir() else {}
+        nearest = served_rank(min(limit, SERVED_RANKS[-1]))
+        told = f"--max-lora-rank {limit}: vLLM makes room for {', '.join(map(str, SERVED_RANKS))}"
+        raise UsageError(told, f"take {nearest}")
     ranks = [limit or 0]
     for name, folder in adapters.items():
         facts = AdapterFacts.read(folder)
-        _check_base_of(facts, name, model)
-        _check_shapes(facts, name, model, {layer: shape for layer, shape in shapes.items() if len(shape) == 2})
+        facts.check_fits(name, model)
         highest = limit or SERVED_RANKS[-1]
         if facts.rank > highest:
             higher = f"take --max-lora-rank {served_rank(facts.rank)}" if facts.rank <= SERVED_RANKS[-1] else None
@@ -60,42 +60,3 @@ def check_adapters(model: str, adapters: Mapping[str, Path], limit: int | None) 
             raise UsageError(f"adapter '{name}' has rank {facts.rank}, over the server's limit {highest}", hint)
         ranks.append(facts.rank)
     return served_rank(max(ranks)) if max(ranks) else None
-
-
-def _check_base_of(facts: AdapterFacts, name: str, model: str) -> None:
-    """What the adapter says it was trained on must be the base: the same place, or the same name elsewhere."""
-    if not facts.base or _same(facts.base, model):
-        return
-    raise UsageError(
-        f"adapter '{name}' was trained on another base: {facts.base}, not {model}",
-        f"serve {facts.base}; if it is the same model, write its name into {facts.folder / 'adapter_config.json'}",
-    )
-
-
-def _same(told: str, model: str) -> bool:
-    there, here = Path(told), Path(model)
-    if there.is_dir() and here.is_dir():
-        # Two places may hold one model; then the shapes and the probe decide.
-        return there.resolve() == here.resolve() or there.resolve().name == here.resolve().name
-    return told == model or there.name == here.resolve().name
-
-
-def _check_shapes(facts: AdapterFacts, name: str, model: str, shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Each adapted layer must be there, with the same inputs and outputs."""
-    if not facts.shapes:
-        raise UsageError(f"adapter '{name}': {facts.folder} holds no LoRA weights", "train it again")
-    if not shapes:
-        return
-    for layer, (inputs, outputs) in facts.shapes.items():
-        # Embeddings and quantised layers keep other names and shapes: the server looks at those.
-        wanted = shapes.get(f"{layer}.weight")
-        if wanted is None and not any(known.startswith(f"{layer}.") for known in shapes):
-            raise UsageError(f"adapter '{name}' does not fit {model}: there is no layer {layer}", _OTHER)
-        if wanted is not None and wanted not in ((outputs, inputs), (inputs, outputs)):
-            sizes = f"{wanted[1]} to {wanted[0]}"
-            raise UsageError(
-                f"adapter '{name}' does not fit {model}: {layer} is {sizes} there, {inputs} to {outputs} here", _OTHER
-            )
-
-
-_OTHER = "it was made for another base; adapter_config.json names it"
