@@ -20,7 +20,7 @@ setup: $(STAMP) ## Make .venv and install AutoMem into it, editable
 quickstart: setup ## Both loops on Courier with the pocket model: no key, no GPU, no download of a model
 	$(BIN)/automem quickstart
 
-test: setup ## The default test suite: no network, no GPU, about a minute
+test: setup ## The default test suite: no network, no GPU, a few minutes
 	$(BIN)/pytest -n auto --maxprocesses 4
 
 slow: setup ## The tests marked slow: wheel, README, quickstart
