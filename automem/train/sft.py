@@ -35,6 +35,8 @@ from automem.train.tokens import IGNORED, Encoded, check_template, encode
 
 _VERSIONS = ("torch", "transformers", "peft", "trl", "accelerate")
 _PR_SET_PDEATHSIG = 1
+#: What torch's writer of archives says when it cannot write.
+_TORN_WRITES = ("StreamWriter", "file write", "inline_container")
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES)
 
 
@@ -329,7 +331,7 @@ def _faults_named(out: Path) -> Iterator[None]:
         raise RunError(f"cannot write to {out}: {error}", f"make room; {hint}") from error
     except RuntimeError as error:
         text = str(error)
-        if "StreamWriter" in text or "file write" in text:
+        if any(mark in text for mark in _TORN_WRITES):
             raise RunError(f"cannot write to {out}: {text.splitlines()[0]}", f"make room; {hint}") from error
         if "out of memory" in text:
             told = "lower lora.batch or lora.cutoff, set lora.checkpointing, or use more GPUs"

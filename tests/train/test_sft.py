@@ -19,7 +19,7 @@ pytest.importorskip("peft", reason="peft is not installed")
 sys.path.insert(0, str(Path(__file__).parents[1] / "models"))
 import tiny
 
-from automem.errors import UsageError
+from automem.errors import RunError, UsageError
 from automem.models.weights import adapter_digest
 from automem.train import sft
 from automem.train.dataset import SPLITS, Row, file_digest
@@ -343,6 +343,13 @@ def test_a_full_disk_is_told_and_leaves_no_adapter(job):
     assert "make room" in done.stderr
     assert not (out / "adapter").exists()
     assert read_trained(out, made) is None
+
+
+def test_a_disk_that_fills_up_under_an_archive_of_torch_is_told(tmp_path):
+    torch = pytest.importorskip("torch")
+    with pytest.raises(RunError, match=f"cannot write to {tmp_path}") as error, sft._faults_named(tmp_path):
+        torch.save({"weights": torch.zeros(10_000)}, "/dev/full")
+    assert error.value.hint.startswith("make room")
 
 
 def test_a_training_that_diverges_is_refused(job, tmp_path):
