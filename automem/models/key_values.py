@@ -70,7 +70,7 @@ class Slots:
         """Add rows: (layers, 2, rows, heads, tokens, head_dim) and their mask (rows, tokens)."""
         rows, tokens = mask.shape
         if not self._of_rows:
-            self._keys_values = keys_values.new_zeros(*keys_values[:, :, :0, :, :0].shape)
+            self._keys_values = keys_values[:, :, :0, :, :0]
         self._make_room(rows, tokens)
         first = len(self._of_rows)
         self._of_rows += range(first, first + rows)

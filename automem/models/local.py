@@ -82,8 +82,7 @@ class _Worker:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     def close(self) -> None:
-        """End the thread."""
-        self.stop()
+        """Wait for the end, after `stop`."""
         self._thread.shutdown(wait=True)
         self.decoder.cancel()
 

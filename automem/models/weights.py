@@ -68,7 +68,9 @@ class AdapterFacts:
             raise UsageError(f"adapter '{name}': {self.folder} holds no LoRA weights", "train it again")
         there = base_shapes(Path(model)) if Path(model).is_dir() else {}
         matrices = {layer: shape for layer, shape in there.items() if len(shape) == 2}
-        for layer, (inputs, outputs) in self.shapes.items() if matrices else ():
+        if not matrices:
+            return
+        for layer, (inputs, outputs) in self.shapes.items():
             # Embeddings and quantised layers keep other names and shapes: whoever loads them looks at those.
             wanted = matrices.get(f"{layer}.weight")
             if wanted is None and not any(known.startswith(f"{layer}.") for known in matrices):

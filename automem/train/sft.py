@@ -35,8 +35,8 @@ from automem.train.tokens import IGNORED, Encoded, check_template, encode
 
 _VERSIONS = ("torch", "transformers", "peft", "trl", "accelerate")
 _PR_SET_PDEATHSIG = 1
-#: What torch's writer of archives says when it cannot write.
-_TORN_WRITES = ("StreamWriter", "file write", "inline_container")
+#: What torch's writer of archives says when it cannot write; its reader says other things.
+_TORN_WRITES = ("StreamWriter", "file write", "unexpected pos")
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES)
 
 
